@@ -1,0 +1,5 @@
+"""`python -m safetyrepro`."""
+
+from safetyrepro.cli import main
+
+main()

@@ -1,0 +1,68 @@
+"""The command line: one file a command group, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "anchor": ("safetyrepro.cli.anchor", "Run one config through every suite, and report how far they disagree."),
+    "models": ("safetyrepro.cli.models", "Fetch and list the small models that need no hub."),
+    "serve": ("safetyrepro.cli.serve", "Serve a model to any suite, with a wire log."),
+    "suites": ("safetyrepro.cli.suites", "Build and list the suites' environments."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that knows its commands' names and one-liners without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="safetyrepro")
+def cli() -> None:
+    r"""Is "model A is safer than model B" a property of the models, or of the harness that scored them?
+
+    \b
+    Example:
+      safetyrepro models pull smollm2-135m-instruct
+      safetyrepro anchor run anchor_configs/anchors/truthfulqa-mc1-pocket.yaml --out out
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; errors meant for the user are one sentence and exit code 2."""
+    from safetyrepro.errors import SafetyReproError
+
+    try:
+        result: Any = cli.main(args=arguments, prog_name="safetyrepro", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except SafetyReproError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        click.echo("Stopped; run the same command again to go on.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+    sys.exit(result if isinstance(result, int) else 0)
