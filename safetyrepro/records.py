@@ -1,0 +1,160 @@
+"""Records: one row per (run, suite, arm, model, benchmark, config, item, repeat), the same for every suite."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetyrepro.atomic import write_bytes
+from safetyrepro.benchmarks.base import Status
+from safetyrepro.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = "1"
+STATUSES: tuple[Status, ...] = ("ok", "unparsed", "refused", "truncated", "error", "missing", "undefined")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One scored candidate as the suite sent it."""
+
+    text: str
+    """The candidate's text as scored, with the delimiter that the suite put before it."""
+    logprob: float | None
+    """Summed logprob in nats; None where the suite got none."""
+    n_tokens: int | None
+    n_chars: int
+    n_bytes: int
+    ids_sha256: str | None
+    """`ids_sha256` of the whole sequence, context and candidate."""
+    wire_id: str | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One item's outcome in one cell."""
+
+    run_id: str
+    suite: str
+    suite_version: str
+    arm: str
+    model: str
+    model_sha256: str
+    numerics: str
+    """`quant/compute dtype/decode/mode`."""
+    benchmark: str
+    config_id: str
+    cell_id: str
+    item_id: str
+    cluster: str
+    repeat: int
+    metric: str
+    template: str
+    decoding: str
+    """`greedy` or `T=0.3`."""
+    shots: int
+    scoring: str
+    """`logprob` or `free`: the path by which the suite really scored."""
+    prompt: str
+    """What was sent: the context before the candidates, or the prompt of the generation; chat as templated."""
+    prompt_sha256: str
+    """`ids_sha256` of the prompt's token ids as the model saw them."""
+    n_prompt_tokens: int | None
+    wire_ids: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+    response: str | None
+    finish_reason: str | None
+    extracted: str | None
+    """What the suite (or the config's rule) read from the response, or the chosen candidate's text."""
+    extracted_other: str | None
+    """What the config's other extraction rule reads."""
+    gold: tuple[str, ...]
+    """The right answers as this suite scores them: texts or letters."""
+    choice: int | None
+    """Index into `candidates` of the chosen one."""
+    score: float | None
+    """In [0, 1]; None unless the status gives one."""
+    suite_score: float | None
+    """The suite's own recorded item score, before any reading of ours."""
+    status: Status
+    reason: str | None
+    extra: dict[str, str] = field(default_factory=dict)
+    """Further facts of the suite's own, as text."""
+
+
+def arrow_schema() -> pa.Schema:
+    """The Parquet schema of a records file, with the schema version in its metadata."""
+    import pyarrow as pa
+
+    text, whole, real = pa.string(), pa.int64(), pa.float64()
+    candidate = pa.struct(
+        [
+            ("text", text),
+            ("logprob", real),
+            ("n_tokens", whole),
+            ("n_chars", whole),
+            ("n_bytes", whole),
+            ("ids_sha256", text),
+            ("wire_id", text),
+        ]
+    )
+    special: dict[str, Any] = {
+        "repeat": whole,
+        "shots": whole,
+        "n_prompt_tokens": whole,
+        "choice": whole,
+        "score": real,
+        "suite_score": real,
+        "wire_ids": pa.list_(text),
+        "gold": pa.list_(text),
+        "candidates": pa.list_(candidate),
+        "extra": pa.map_(text, text),
+    }
+    columns = [(column.name, special.get(column.name, text)) for column in fields(Record)]
+    return pa.schema(columns, metadata={"safetyrepro.schema": SCHEMA_VERSION})
+
+
+def write_records(path: Path, records: list[Record]) -> None:
+    """Write records as Parquet (zstd), atomically."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = []
+    for record in records:
+        row = asdict(record)
+        row["extra"] = list(record.extra.items())
+        rows.append(row)
+    table = pa.Table.from_pylist(rows, schema=arrow_schema())
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_bytes(path, buffer.getvalue())
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read one Parquet file of records.
+
+    Raises:
+        InputError: no Parquet file, or another schema version.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: not a records file ({str(error).splitlines()[0]}).") from None
+    version = (table.schema.metadata or {}).get(b"safetyrepro.schema", b"none").decode()
+    if version != SCHEMA_VERSION:
+        raise InputError(f"{path}: records schema is {version!r}, this version reads {SCHEMA_VERSION!r}.")
+    records = []
+    for row in table.to_pylist():
+        row["wire_ids"] = tuple(row["wire_ids"])
+        row["gold"] = tuple(row["gold"])
+        row["candidates"] = tuple(Candidate(**candidate) for candidate in row["candidates"])
+        row["extra"] = dict(row["extra"] or [])
+        records.append(Record(**row))
+    return records
