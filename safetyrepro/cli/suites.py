@@ -1,0 +1,92 @@
+"""`safetyrepro suites`: build and list the suites' environments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.group()
+def suites() -> None:
+    """Build and list the suites' environments."""
+
+
+@suites.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--rebuild", is_flag=True, help="Build anew even what is ready.")
+def sync(names: tuple[str, ...], rebuild: bool) -> None:
+    r"""Build the environments of the suites NAME (all of them by default) that are not ready.
+
+    \b
+    Example:
+      safetyrepro suites sync
+      safetyrepro suites sync helm
+    """
+    from safetyrepro.progress import progress
+    from safetyrepro.suites import ensure
+
+    wanted = list(_locks(names))
+    with progress() as watch:
+        for name, lock in wanted:
+            environment = ensure(lock, progress=watch.say, rebuild=rebuild)
+            click.echo(f"{name} {environment.version}: ready")
+    click.echo("Next: safetyrepro anchor run CONFIG --out DIR")
+
+
+@suites.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def list_suites(as_json: bool) -> None:
+    r"""List the suites with version, lock and state.
+
+    \b
+    Example:
+      safetyrepro suites list
+    """
+    from safetyrepro.suites.environments import find, folder_of
+    from safetyrepro.suites.lockfile import read_lock
+
+    rows: list[dict[str, Any]] = []
+    for name, path in _locks(()):
+        lock, environment = read_lock(path), find(path)
+        rows.append(
+            {
+                "name": name,
+                "version": lock.version if environment is None else environment.version,
+                "lock_sha256": lock.sha256,
+                "state": "missing" if environment is None else "ready",
+                "bytes": None if environment is None else environment.size,
+                "folder": str(folder_of(lock)),
+            }
+        )
+    if as_json:
+        click.echo(json.dumps({"suites": rows}, indent=1))
+        return
+    width = max(len(row["version"]) for row in rows)
+    for row in rows:
+        size = "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.0f} MB"
+        state = f"{row['state']:<8}"
+        click.echo(f"{row['name']:<11} {row['version']:<{width}}  {row['lock_sha256'][:16]}  {state}{size:>8}".rstrip())
+    missing = [row["name"] for row in rows if row["state"] == "missing"]
+    if missing:
+        click.echo(f"Next: safetyrepro suites sync {' '.join(missing)}")
+    else:
+        click.echo("Next: safetyrepro anchor run CONFIG --out DIR")
+
+
+def _locks(names: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    """The named suites' lock files, or all; the native runner has none."""
+    from safetyrepro import adapters
+    from safetyrepro.errors import InputError
+
+    for name in names or adapters.NAMES:
+        lock = adapters.get(name).lock
+        if lock is not None:
+            yield name, lock
+        elif names:
+            raise InputError(f"suite is {name!r}: it runs in safetyrepro's own environment and needs no other.")
