@@ -131,7 +131,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str
         "just text",
         b"\xff\xfe",
         "a: \0",
-        "a: " + "[" * 1500,
+        "a: " + "[" * 400,
         'name: "\\ud800"',
         "name: !!binary aGVsbG8=",
         "name: !!set {a}",

@@ -1,0 +1,1 @@
+"""Canonical configs as YAML: anchors and models."""

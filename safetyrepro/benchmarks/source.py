@@ -1,0 +1,147 @@
+"""Where a benchmark's bytes come from: the pocket set, official files in the data folder, or the hub.
+
+The SHA-256 of data in one file is that file's own. Of data in several files it is the SHA-256 of what
+`sha256sum` prints for them in order of their names, so that anybody can compute it with two commands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetyrepro.config import UNVERIFIED
+from safetyrepro.errors import InputError
+
+if TYPE_CHECKING:
+    from safetyrepro.config import BenchmarkSpec
+
+POCKET = Path(__file__).parent / "pocket"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of data, wholly read."""
+
+    shown: str
+    """How errors name it: the full path."""
+    name: str
+    """The file's own name, as it enters the hash of several files."""
+    content: bytes
+
+    def text(self) -> str:
+        """The content as UTF-8, without a byte order mark.
+
+        Raises:
+            InputError: the bytes are not UTF-8.
+        """
+        try:
+            return self.content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{self.shown}: byte {error.start} is {self.content[error.start]:#04x}, which is not UTF-8; "
+                "take the official file unchanged."
+            ) from None
+
+
+def read(path: Path, advice: str) -> SourceFile:
+    """Read one file; `advice` says where it can be had.
+
+    Raises:
+        InputError: the file is not there or cannot be read.
+    """
+    try:
+        return SourceFile(str(path), path.name, path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; {advice}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
+
+
+def local(spec: BenchmarkSpec, data_dir: Path | None, usual: str, advice: str) -> Path:
+    """The path of official data: `spec.path`, else `usual`, below the data folder.
+
+    Raises:
+        InputError: no data folder is named.
+    """
+    relative = Path(spec.path if spec.path is not None else usual)
+    if data_dir is None and not relative.is_absolute():
+        raise InputError(
+            f"benchmark.source is 'file' and no data folder is named: looked for {relative} below it; give --data-dir "
+            f"or set SAFETYREPRO_DATA to a folder laid out as docs/data.md says. {advice[0].upper()}{advice[1:]}"
+        )
+    return relative if data_dir is None else data_dir / relative
+
+
+def json_lines(file: SourceFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every row of a JSONL file, with where it stands (`FILE, line N`).
+
+    Raises:
+        InputError: a line is not a JSON object.
+    """
+    for number, line in enumerate(file.text().split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{file.shown}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: not a JSON object ({error}); take the official file unchanged.") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: found {line.strip()[:40]!r}, it should be a JSON object.")
+        yield where, row
+
+
+def data_sha256(files: Sequence[SourceFile]) -> str:
+    """SHA-256 (hex) of the data: of the one file, or of the several files' `sha256sum` lines in order of name."""
+    hashes = {file.name: hashlib.sha256(file.content).hexdigest() for file in files}
+    if len(files) == 1:
+        return hashes[files[0].name]
+    lines = "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def hub_commit(repository: str, revision: str | None) -> str:
+    """The commit that `revision` of a hub data set stands for; `unverified` stands for the newest.
+
+    Raises:
+        InputError: the hub cannot be reached or knows no such revision.
+    """
+    from huggingface_hub import HfApi
+
+    if revision is not None and revision != UNVERIFIED:
+        return revision
+    try:
+        commit = HfApi().dataset_info(repository).sha
+    except Exception as error:
+        raise InputError(_hub_problem(repository, "its newest revision", error)) from None
+    if commit is None:
+        raise InputError(f"{repository}: the hub names no commit for it; set benchmark.revision to one.")
+    return commit
+
+
+def hub_file(repository: str, name: str, revision: str) -> SourceFile:
+    """One file of a hub data set at a commit, from the hub's cache where it is there already.
+
+    Raises:
+        InputError: the file cannot be had.
+    """
+    from huggingface_hub import hf_hub_download
+
+    try:
+        path = Path(hf_hub_download(repository, name, repo_type="dataset", revision=revision))
+    except Exception as error:
+        raise InputError(_hub_problem(repository, f"{name} at revision {revision}", error)) from None
+    return SourceFile(f"{repository}/{name}@{revision}", Path(name).name, path.read_bytes())
+
+
+def _hub_problem(repository: str, wanted: str, error: Exception) -> str:
+    # The hub client wraps whatever its transport raises, so the kinds of error are open-ended.
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return (
+        f"Hub data set {repository}: {wanted} could not be had ({reason}); check benchmark.revision and the "
+        "connection, or put the official files in a data folder and set benchmark.source to 'file'."
+    )

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: data, prompts, extraction, scores."""
