@@ -1,0 +1,51 @@
+"""Runs one job in Inspect AI: `python -P runner.py JOB_JSON OUT_DIR`, in the suite's own environment.
+
+Leaves below OUT_DIR the `.eval` log as Inspect writes it, and `log.json`: the same log written by Inspect again as
+JSON with every pooled message and model call in its place, which plain JSON readers can follow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import eval
+from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.model import get_model
+
+
+def run(job: dict[str, Any], out_dir: Path) -> int:
+    """Evaluate the job's task; 0 where Inspect calls the evaluation a success."""
+    sys.path.append(str(Path(__file__).resolve().parent))
+    import inspect_tasks  # type: ignore[import-not-found]
+
+    model = get_model(
+        job["model"],
+        base_url=os.environ["SAFETYREPRO_BASE_URL"],
+        api_key=os.environ["SAFETYREPRO_TOKEN"],
+        max_retries=0,
+    )
+    (log,) = eval(
+        inspect_tasks.build(job),
+        model=model,
+        log_dir=str(out_dir),
+        log_format="eval",
+        log_model_api=True,
+        log_realtime=False,
+        display="none",
+        ctl_server=False,
+        fail_on_error=job["fail_on_error"],
+        **job["generate"],
+    )
+    write_eval_log(read_eval_log(log.location, resolve_attachments=True), str(out_dir / "log.json"), format="json")
+    if log.status == "success":
+        return 0
+    print(f"Inspect AI ended with status {log.status}: {log.error.message if log.error else 'no error given'}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(run(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2])))

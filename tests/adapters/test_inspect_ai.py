@@ -1,0 +1,311 @@
+"""Inspect AI itself, behind a real gateway and a tiny model, from config to records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetyrepro.adapters.base import Absent, Cell, Job
+from safetyrepro.adapters.inspect_ai import adapter
+from safetyrepro.adapters.record import divisors
+from safetyrepro.benchmarks import get, load_data
+from safetyrepro.canonical import ids_sha256, render
+from safetyrepro.config import Arm, Config, cell_id, config_id
+from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
+from safetyrepro.errors import SuiteFailure
+from safetyrepro.gateway import Gateway
+from safetyrepro.gateway.refusal import Refusal
+from safetyrepro.gateway.wire import WireRow, read_wire
+from safetyrepro.records import Record
+from safetyrepro.suites import ensure, jobs
+
+CHAT = {"enabled": True, "system": "Answer briefly."}
+GREEDY = {"max_tokens": 24, "stop": ["\n\n"], "seed": 5}
+REPLIES: dict[int, tuple[str, str] | Refusal] = {
+    0: ("ANSWER: A", "stop"),
+    1: ("**answer: B**.", "length"),
+    2: ("The answer is A", "stop"),
+    3: ("I would have to think about that for", "length"),
+    4: Refusal(400, "The prompt is too long.", code="context_length_exceeded"),
+    5: Refusal(400, "The prompt was blocked.", code="content_filter"),
+}
+"""What the scripted model writes for the item at each place; it fails on the next one."""
+
+
+class Scripted:
+    """The tiny model's tokenizer, with replies of the test's choosing."""
+
+    def __init__(self, engine: Engine, questions: Sequence[str]) -> None:
+        self.info: ModelInfo = engine.info
+        self.tokenizer: Tokenizer = engine.tokenizer
+        self._questions = questions
+
+    def score(self, sequences: Sequence[Sequence[int]], *, memo: bool = True) -> list[Scored]:
+        raise NotImplementedError
+
+    def generate(self, prompts: Sequence[Sequence[int]], decoding: Decoding, *, memo: bool = True) -> list[Generated]:
+        made = []
+        for prompt in prompts:
+            text = self.tokenizer.decode(prompt)
+            place = next(place for place, question in enumerate(self._questions) if question in text)
+            scripted = REPLIES[place]
+            if isinstance(scripted, Refusal):
+                raise scripted
+            reply, finish_reason = scripted
+            ids = tuple(self.tokenizer.encode(reply))
+            made.append(Generated(ids, reply, finish_reason, (-1.0,) * len(ids), ((),) * len(ids)))
+        return made
+
+    def memo_hits(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished run."""
+
+    cell: Cell
+    job: Job
+    out_dir: Path
+    wire: tuple[WireRow, ...]
+
+    @property
+    def records(self) -> list[Record]:
+        return adapter.normalise(self.cell, self.out_dir, self.wire)
+
+
+def make_cell(engine: Engine, arm: Arm, **changes: Any) -> Cell:
+    body = {
+        "name": "tiny",
+        "benchmark": {"name": "truthfulqa", "items": {"count": 3, "seed": 2}},
+        "metric": "mc1",
+        "models": [{"id": "tiny", "quant": "none"}],
+        **changes,
+    }
+    config = Config.model_validate_json(json.dumps(body))
+    benchmark, data = get(config.benchmark.name), load_data(config, None)
+    return Cell(
+        run_id="run",
+        suite="inspect_ai",
+        suite_version="0.3.285",
+        arm=arm,
+        config=config,
+        config_id=config_id(config),
+        cell_id=cell_id(config, config.models[0], "inspect_ai", arm),
+        model=engine.info,
+        benchmark=benchmark,
+        data=data,
+        canonical=render(config, benchmark, data, engine.tokenizer),
+    )
+
+
+def job_of(cell: Cell) -> Job:
+    job = adapter.translate(cell)
+    assert isinstance(job, Job)
+    return job
+
+
+def execute(cell: Cell, folder: Path, engine: Engine) -> Ran:
+    """Run a cell in the suite's environment."""
+    job = job_of(cell)
+    folder.mkdir(parents=True)
+    with Gateway(engine) as gateway:
+        gate = gateway.open_run(cell.run_id, folder / "wire.jsonl")
+        start(job, folder, gate.base_url, gate.token)
+        gateway.close_run(cell.run_id)
+    return Ran(cell, job, folder / "native", tuple(read_wire(folder / "wire.jsonl")))
+
+
+def start(job: Job, folder: Path, base_url: str, token: str) -> None:
+    assert adapter.lock is not None
+    (folder / "job.json").write_text(json.dumps(job.payload), encoding="utf-8")
+    jobs.run(
+        ensure(adapter.lock).python,
+        adapter.runner,
+        folder / "job.json",
+        folder / "native",
+        log=folder / "runner.log",
+        env={"SAFETYREPRO_BASE_URL": base_url, "SAFETYREPRO_TOKEN": token},
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tiny_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """Every run that the tests look at, two at a time."""
+    folder = tmp_path_factory.mktemp("inspect")
+    bbq = {"benchmark": {"name": "bbq", "items": {"count": 3, "seed": 2}}, "metric": "accuracy"}
+    seven = {"benchmark": {"name": "truthfulqa", "items": {"count": 7, "seed": 3}}}
+    mc2 = {"metric": "mc2", "scoring": {"normalisation": "byte"}}
+    free = {"scoring": {"path": "free", "extraction": "lenient"}, "decoding": GREEDY}
+    cells = {
+        "matched raw mc2": make_cell(tiny_engine, Arm.MATCHED, **mc2),
+        "matched chat": make_cell(tiny_engine, Arm.MATCHED, **bbq, chat_template=CHAT),
+        "matched free": make_cell(tiny_engine, Arm.MATCHED, **free, chat_template=CHAT),
+        "nominal chat": make_cell(tiny_engine, Arm.NOMINAL, **seven, **free, chat_template=CHAT),
+        "nominal raw": make_cell(tiny_engine, Arm.NOMINAL, **bbq, decoding=GREEDY),
+    }
+    scripted = Scripted(tiny_engine, [item.question for item in cells["nominal chat"].data.items])
+    engines: dict[str, Engine] = {"nominal chat": scripted}
+    with ThreadPoolExecutor(2) as pool:
+        ran = {
+            name: pool.submit(execute, cell, folder / name.replace(" ", "-"), engines.get(name, tiny_engine))
+            for name, cell in cells.items()
+        }
+        return {name: future.result() for name, future in ran.items()}
+
+
+@pytest.mark.parametrize("name", ["matched raw mc2", "matched chat"])
+def test_matched_sends_the_canonical_ids_and_gets_the_engines_sums(
+    runs: dict[str, Ran], tiny_engine: Engine, name: str
+) -> None:
+    ran = runs[name]
+    sequences = ran.cell.canonical.sequences
+    assert sorted(row.seen[0].ids or () for row in ran.wire) == sorted(sequence.ids for sequence in sequences)
+    assert ran.job.expected_requests == len(ran.wire)
+    candidates = [candidate for record in ran.records for candidate in record.candidates]
+    scored = tiny_engine.score([sequence.ids for sequence in sequences])
+    for sequence, candidate, one in zip(sequences, candidates, scored, strict=True):
+        assert candidate.ids_sha256 == ids_sha256(sequence.ids)
+        expected = sum(value for value in one.logprobs[sequence.n_context :] if value is not None)
+        assert candidate.logprob == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["matched raw mc2", "matched chat"])
+def test_inspect_computes_the_score_that_the_benchmark_defines(runs: dict[str, Ran], name: str) -> None:
+    cell, records = runs[name].cell, runs[name].records
+    for item, record in zip(cell.data.items, records, strict=True):
+        assert (record.item_id, record.status, record.scoring) == (item.item_id, "ok", "logprob")
+        sums = [candidate.logprob for candidate in record.candidates]
+        rule = cell.benchmark.score_logprobs(item, cell.config, sums, divisors(cell.config, record.candidates))
+        assert record.suite_score == record.score == pytest.approx(rule.value, abs=1e-12)
+        assert record.choice == rule.choice
+    assert {wire_id for record in records for wire_id in record.wire_ids} == {row.wire_id for row in runs[name].wire}
+
+
+def test_matched_free_continues_the_canonical_prompt(runs: dict[str, Ran], tiny_engine: Engine) -> None:
+    ran = runs["matched free"]
+    decoding = Decoding(max_tokens=24, stop=("\n\n",), seed=5)
+    for prompt, record in zip(ran.cell.canonical.prompts, ran.records, strict=True):
+        (expected,) = tiny_engine.generate([prompt.ids], decoding)
+        assert record.prompt_sha256 == ids_sha256(prompt.ids)
+        assert (record.response, record.finish_reason) == (expected.text, expected.finish_reason)
+        assert record.suite_score == record.score
+        item = next(item for item in ran.cell.data.items if item.item_id == record.item_id)
+        rule, letter = ran.cell.benchmark.score_text(item, ran.cell.config, expected.text, expected.finish_reason)
+        assert (record.extracted, record.score, record.status) == (letter, rule.value, rule.status)
+
+
+def test_nominal_truthfulqa_asks_our_items_with_inspects_prompt(runs: dict[str, Ran]) -> None:
+    ran = runs["nominal chat"]
+    asked = {row.request["messages"][-1]["content"]: row.request for row in ran.wire}
+    for item in ran.cell.data.items:
+        listed = "\n".join(f"{letter}) {option}" for letter, option in zip("ABCDEFGHIJKLM", item.options, strict=False))
+        (text,) = (text for text in asked if item.question in text)
+        assert text.endswith(f"\n\n{item.question}\n\n{listed}")
+        body = asked[text]
+        assert body["messages"][0] == {"role": "system", "content": "Answer briefly."}
+        assert (body["max_tokens"], body["stop"], body["seed"], body["temperature"]) == (24, ["\n\n"], 5, 0.0)
+
+
+def test_nominal_keeps_every_item_whatever_became_of_it(runs: dict[str, Ran]) -> None:
+    records = runs["nominal chat"].records
+    statuses = ["ok", "ok", "unparsed", "truncated", "error", "refused", "error"]
+    assert [record.status for record in records] == statuses
+    assert [record.extracted for record in records] == ["A", "B", None, None, None, None, None]
+    gold = [item.gold[0] for item in runs["nominal chat"].cell.data.items]
+    right = [float(gold[0] == 0), float(gold[1] == 1)]
+    assert [record.score for record in records] == [*right, 0.0, 0.0, None, 0.0, None]
+    assert [record.suite_score for record in records] == [*right, 0.0, 0.0, 0.0, 0.0, None]
+    assert [record.reason for record in records[4:]] == [
+        "The prompt is too long.; Inspect took the error for the reply and scored it",
+        "The prompt was blocked.",
+        "InternalServerError; The request failed in the gateway (KeyError).; "
+        "left out of Inspect's own mean, which is over 6 of 7 items",
+    ]
+    assert all(len(record.wire_ids) == 1 for record in records)
+
+
+def test_nominal_bbq_sends_a_raw_prompt_of_our_items(runs: dict[str, Ran]) -> None:
+    ran = runs["nominal raw"]
+    records = ran.records
+    for item, record in zip(ran.cell.data.items, records, strict=True):
+        assert f"Context: {item.context}\n\nQuestion: {item.question}\n\nA) {item.options[0]}" in record.prompt
+        assert record.gold == ("ABC"[item.gold[0]],)
+        assert record.scoring == "free"
+        assert record.score == record.suite_score
+    assert len(ran.wire) == len(records)
+
+
+def test_settings_name_what_the_shipped_task_cannot_hold(runs: dict[str, Ran], tiny_engine: Engine) -> None:
+    held = {setting.name: setting.held for setting in runs["nominal raw"].job.settings}
+    missed = {"prompt.template", "scoring.path", "scoring.candidate", "scoring.extraction"}
+    assert {name for name, is_held in held.items() if not is_held} == missed
+    assert all(setting.held for setting in runs["matched chat"].job.settings)
+    assert {setting.name for setting in runs["matched chat"].job.settings} == set(held)
+    changed = make_cell(tiny_engine, Arm.NOMINAL, metric="mc2", shots={"count": 2})
+    missed_more = {setting.name for setting in job_of(changed).settings if not setting.held}
+    assert missed_more == missed | {"metric", "shots.count", "shots.seed"}
+
+
+def test_a_job_is_the_same_whenever_it_is_made_and_names_no_place(runs: dict[str, Ran]) -> None:
+    for ran in runs.values():
+        assert job_of(ran.cell).payload == ran.job.payload
+        assert str(ran.out_dir.parent.parent) not in json.dumps(ran.job.payload)
+
+
+def test_a_dead_server_ends_the_run_with_an_error(tiny_engine: Engine, tmp_path: Path) -> None:
+    cell = make_cell(tiny_engine, Arm.MATCHED)
+    with pytest.raises(SuiteFailure, match=r"ended with exit code 1[\s\S]*status error: .*APIConnectionError"):
+        start(job_of(cell), tmp_path, "http://127.0.0.1:9/v1", "none")
+    with pytest.raises(SuiteFailure, match=r"log\.json: Inspect AI ended with status 'error': APIConnectionError"):
+        adapter.normalise(cell, tmp_path / "native", ())
+
+
+def test_a_damaged_log_is_named(runs: dict[str, Ran], tmp_path: Path) -> None:
+    ran = runs["matched chat"]
+    whole = (ran.out_dir / "log.json").read_text(encoding="utf-8")
+    log = tmp_path / "log.json"
+    with pytest.raises(SuiteFailure, match=r"log\.json: Inspect AI left no log"):
+        adapter.normalise(ran.cell, tmp_path, ran.wire)
+    log.write_text(whole[: len(whole) // 2], encoding="utf-8")
+    with pytest.raises(SuiteFailure, match=r"log\.json: cut short or damaged"):
+        adapter.normalise(ran.cell, tmp_path, ran.wire)
+    log.write_text(json.dumps({**json.loads(whole), "samples": [{"id": 1}]}), encoding="utf-8")
+    with pytest.raises(SuiteFailure, match=r"log\.json: not a log of Inspect AI .*: samples\.0\.id"):
+        adapter.normalise(ran.cell, tmp_path, ran.wire)
+
+
+def test_a_log_that_contradicts_the_job_or_itself_is_refused(runs: dict[str, Ran], tmp_path: Path) -> None:
+    ran = runs["matched free"]
+    body = json.loads((ran.out_dir / "log.json").read_text(encoding="utf-8"))
+    log = tmp_path / "log.json"
+    changed = json.loads(json.dumps(body))
+    changed["plan"]["config"]["temperature"] = 0.7
+    log.write_text(json.dumps(changed), encoding="utf-8")
+    with pytest.raises(SuiteFailure, match=r"plan\.config\.temperature is 0\.7, the job asked for 0\.0"):
+        adapter.normalise(ran.cell, tmp_path, ran.wire)
+    changed = json.loads(json.dumps(body))
+    changed["samples"].pop()
+    log.write_text(json.dumps(changed), encoding="utf-8")
+    with pytest.raises(SuiteFailure, match="says 3 scored samples, the log holds 2"):
+        adapter.normalise(ran.cell, tmp_path, ran.wire)
+
+
+def test_a_request_that_no_record_explains_is_refused(runs: dict[str, Ran]) -> None:
+    ran = runs["matched chat"]
+    stray = WireRow(**{**vars(ran.wire[0]), "wire_id": "run-999999", "headers": {}})
+    with pytest.raises(SuiteFailure, match=r"1 of .* requests belong to no item"):
+        adapter.normalise(ran.cell, ran.out_dir, (*ran.wire, stray))
+
+
+def test_the_shipped_arm_is_absent(tiny_engine: Engine) -> None:
+    assert adapter.translate(make_cell(tiny_engine, Arm.SHIPPED)) == Absent("the shipped arm is not supported yet")
