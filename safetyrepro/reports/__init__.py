@@ -1,0 +1,1 @@
+"""Pages for people: self-contained HTML with inline figures, rendered from a report's JSON."""
