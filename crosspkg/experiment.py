@@ -1,0 +1,253 @@
+"""The anchor comparison: every config, model, suite and arm as one cell, run one after the other and kept on disk."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from safetyrepro import adapters, benchmarks
+from safetyrepro.canonical import render
+from safetyrepro.config import Config, ModelSpec, cell_id, config_id, model_key
+from safetyrepro.crosspkg.cells import Prepared, Site, lock_sha256, run_cell, suite_version
+from safetyrepro.crosspkg.folder import (
+    ConfigInfo,
+    DataInfo,
+    Experiment,
+    ModelFacts,
+    SuiteFacts,
+    load_experiment,
+    write_plan,
+)
+from safetyrepro.errors import InputError
+
+if TYPE_CHECKING:
+    from safetyrepro.engine.api import ModelInfo
+    from safetyrepro.progress import Progress
+    from safetyrepro.suites import Environment
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one call is asked to run."""
+
+    configs: tuple[Config, ...]
+    out: Path
+    data_dir: Path | None = None
+    memo: bool = True
+    suite_timeout: float | None = None
+    """Seconds after which a suite's process is stopped; None waits."""
+
+
+def run_experiment(plan: Plan, progress: Progress) -> Experiment:
+    """Run what is not done yet, and read the whole experiment back.
+
+    Raises:
+        InputError: bad config, data or model, before any cell is run.
+        EnvironmentMissing: a suite's environment cannot be built.
+    """
+    from filelock import FileLock, Timeout
+
+    _check_folder(plan.out)
+    prepared = tuple(_prepare(config, plan.data_dir) for config in plan.configs)
+    if len({entry.config_id for entry in prepared}) != len(prepared):
+        raise InputError("Two of the configs are the same evaluation (same config_id); name each once.")
+    sites = _sites(plan, prepared)
+    for model in _models(plan.configs):
+        _check_rendering(model, prepared)
+    environments = _environments(plan.configs, progress)
+    plan.out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(plan.out / ".lock", timeout=0):
+            facts: list[ModelFacts] = []
+            for model in _models(plan.configs):
+                facts.append(_run_model(plan, model, prepared, sites, environments, facts, progress))
+    except Timeout:
+        raise InputError(f"{plan.out}: another run is writing there; wait for it or name another --out.") from None
+    return load_experiment(plan.out)
+
+
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder.")
+    if (
+        out.is_dir()
+        and not (out / "experiment.json").exists()
+        and any(entry.name not in {".lock", "cells"} for entry in out.iterdir())
+    ):
+        raise InputError(f"--out {out} holds other files and no experiment.json; name a new or empty folder.")
+
+
+def _prepare(config: Config, data_dir: Path | None) -> Prepared:
+    return Prepared(config, config_id(config), benchmarks.load_data(config, data_dir))
+
+
+def _models(configs: Sequence[Config]) -> list[ModelSpec]:
+    return list({model_key(model): model for config in configs for model in config.models}.values())
+
+
+def _sites(plan: Plan, prepared: Sequence[Prepared]) -> list[Site]:
+    sites = []
+    for entry in prepared:
+        for model in entry.config.models:
+            for arm in entry.config.arms:
+                for suite in entry.config.suites:
+                    cell = cell_id(entry.config, model, suite, arm)
+                    name = f"{entry.config.name}-{_slug(model.id)}-{suite}-{arm.value}-{cell[:10]}"
+                    folder = plan.out / "cells" / name
+                    sites.append(Site(entry, model, suite, arm, folder, plan.memo, plan.suite_timeout))
+    return sites
+
+
+def _slug(model: str) -> str:
+    kept = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in Path(model).name.lower())
+    return kept.strip("-")[:40] or "model"
+
+
+def _check_rendering(model: ModelSpec, prepared: Sequence[Prepared]) -> None:
+    """Refuse, before any weights are loaded, what this model's tokenizer cannot render."""
+    from safetyrepro.engine import load_tokenizer
+
+    tokenizer = load_tokenizer(model)
+    for entry in prepared:
+        if model in entry.config.models:
+            render(entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, tokenizer)
+
+
+def _environments(configs: Sequence[Config], progress: Progress) -> dict[str, Environment]:
+    from safetyrepro.suites import ensure
+
+    wanted = {suite for config in configs for suite in config.suites}
+    found: dict[str, Environment] = {}
+    for suite in sorted(wanted):
+        lock = adapters.get(suite).lock
+        if lock is not None:
+            found[suite] = ensure(lock, progress=progress.say)
+    return found
+
+
+def _run_model(
+    plan: Plan,
+    model: ModelSpec,
+    prepared: Sequence[Prepared],
+    sites: Sequence[Site],
+    environments: dict[str, Environment],
+    earlier: Sequence[ModelFacts],
+    progress: Progress,
+) -> ModelFacts:
+    from safetyrepro.engine import load
+    from safetyrepro.gateway import Gateway
+
+    progress.say(f"Loading {model.id} ({model.quant}, {model.compute_dtype})")
+    engine = load(model)
+    try:
+        facts = _model_facts(engine.info)
+        _write_plan(plan, prepared, sites, environments, [*earlier, facts])
+        canonical = {
+            entry.config_id: render(
+                entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, engine.tokenizer
+            )
+            for entry in prepared
+            if model in entry.config.models
+        }
+        with Gateway(engine) as gateway:
+            for site in sites:
+                if site.model == model:
+                    rendering = canonical[site.prepared.config_id]
+                    run_cell(site, engine, gateway, rendering, environments.get(site.suite), progress)
+    finally:
+        engine.close()
+    return facts
+
+
+def _model_facts(info: ModelInfo) -> ModelFacts:
+    return ModelFacts(
+        info.name,
+        info.weights_sha256,
+        info.weights_verified,
+        info.source_quant,
+        info.numerics,
+        dict(info.details),
+        info.licence,
+        info.has_chat_template,
+        info.adds_bos,
+    )
+
+
+def _write_plan(
+    plan: Plan,
+    prepared: Sequence[Prepared],
+    sites: Sequence[Site],
+    environments: dict[str, Environment],
+    models: Sequence[ModelFacts],
+) -> None:
+    configs = tuple(_config_info(entry) for entry in prepared)
+    wanted = dict.fromkeys(site.suite for site in sites)
+    suites = tuple(
+        SuiteFacts(suite, suite_version(environments.get(suite)), lock_sha256(environments.get(suite)))
+        for suite in wanted
+    )
+    write_plan(plan.out, configs, tuple(models), suites, _versions(), tuple(site.folder.name for site in sites))
+
+
+def _config_info(entry: Prepared) -> ConfigInfo:
+    data, benchmark = entry.data, benchmarks.get(entry.config.benchmark.name)
+    chances = [benchmark.chance(item, entry.config) for item in data.items]
+    info = DataInfo(
+        data.source,
+        data.revision,
+        data.sha256,
+        data.verified,
+        data.licence,
+        len(data.items),
+        len({item.cluster for item in data.items}),
+        len(data.pool),
+        tuple(shot.item_id for shot in data.shots),
+    )
+    return ConfigInfo(entry.config_id, entry.config, info, sum(chances) / len(chances))
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    for package in ("safetyrepro", "torch", "transformers", "bitsandbytes", "tokenizers", "gguf"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def narrowed(
+    config: Config, suites: Sequence[str], arms: Sequence[str], models: Sequence[str], limit: int | None
+) -> Config:
+    """The config with only these suites and arms, these models instead of its own, and its first `limit` items.
+
+    An empty sequence or None leaves the config's own. Fewer items are another `config_id`, as they should be.
+
+    Raises:
+        InputError: the config with these changes is impossible.
+    """
+    changes: dict[str, Any] = {}
+    if suites:
+        changes["suites"] = list(dict.fromkeys(suites))
+    if arms:
+        changes["arms"] = list(dict.fromkeys(arms))
+    if models:
+        own = {model.id: model for model in config.models}
+        changes["models"] = [(own.get(name) or ModelSpec(id=name)).model_dump(mode="json") for name in models]
+    body = {**config.model_dump(mode="json"), **changes}
+    items = body["benchmark"]["items"]
+    if limit is not None and items["ids"] is not None:
+        items["ids"] = items["ids"][:limit]
+    elif limit is not None:
+        items["count"] = limit if items["count"] is None else min(limit, items["count"])
+    try:
+        return Config.model_validate_json(json.dumps(body))
+    except ValidationError as error:
+        raise InputError(f"config {config.name!r} with these options: {error.errors()[0]['msg']}.") from None

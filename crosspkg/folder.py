@@ -1,0 +1,202 @@
+"""An experiment's folder: what was planned, and what each cell left.
+
+```
+OUT/experiment.json                 plan: configs, data, models, suites with versions and lock hashes
+OUT/cells/<name>/cell.json          identity, state, settings, and the reason where there is no result
+OUT/cells/<name>/job.json           what the runner was given
+OUT/cells/<name>/native/            the suite's own output
+OUT/cells/<name>/runner.log         what the suite printed
+OUT/cells/<name>/wire.jsonl         every request and response
+OUT/cells/<name>/records.parquet    the records; cell.json says `done` only once they stand
+OUT/report.json, OUT/report.html
+```
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from safetyrepro.adapters.base import Setting
+from safetyrepro.atomic import write_json
+from safetyrepro.config import Config
+from safetyrepro.errors import InputError
+from safetyrepro.records import Record, read_records
+
+State = Literal["done", "failed", "absent"]
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """Where a config's items came from."""
+
+    source: str
+    revision: str | None
+    sha256: str
+    verified: bool
+    licence: str
+    items: int
+    clusters: int
+    pool: int
+    shot_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConfigInfo:
+    """A config with its id and its data."""
+
+    config_id: str
+    config: Config
+    data: DataInfo
+    chance: float
+    """Expected score of a guess, averaged over the items."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """`ModelInfo` as an experiment keeps it (no folder of one machine)."""
+
+    name: str
+    weights_sha256: str
+    weights_verified: bool
+    source_quant: str | None
+    numerics: str
+    details: Mapping[str, str]
+    licence: str | None
+    has_chat_template: bool
+    adds_bos: bool
+
+
+@dataclass(frozen=True)
+class SuiteFacts:
+    """A suite as it was installed."""
+
+    suite: str
+    version: str
+    lock_sha256: str | None
+
+
+@dataclass(frozen=True)
+class CellFacts:
+    """What `cell.json` holds."""
+
+    cell_id: str
+    name: str
+    """The cell's folder name."""
+    config_id: str
+    model: str
+    suite: str
+    suite_version: str
+    arm: str
+    state: State
+    reason: str | None
+    """Why a cell failed or is absent; a failed one quotes its log's last lines."""
+    settings: tuple[Setting, ...]
+    seconds: float | None
+    job_sha256: str | None
+    memo: bool = True
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """A cell with its records (empty unless it is done)."""
+
+    facts: CellFacts
+    records: tuple[Record, ...]
+    wire: Path | None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a report is made from."""
+
+    configs: tuple[ConfigInfo, ...]
+    models: tuple[ModelFacts, ...]
+    suites: tuple[SuiteFacts, ...]
+    versions: Mapping[str, str]
+    """Python, safetyrepro, torch and the like."""
+    cells: tuple[CellOutcome, ...]
+
+
+def write_plan(
+    folder: Path,
+    configs: tuple[ConfigInfo, ...],
+    models: tuple[ModelFacts, ...],
+    suites: tuple[SuiteFacts, ...],
+    versions: Mapping[str, str],
+    cells: tuple[str, ...],
+) -> None:
+    """Write `experiment.json`; `cells` are folder names in report order."""
+    write_json(
+        folder / "experiment.json",
+        {
+            "schema": "1",
+            "configs": [{**asdict(info), "config": info.config.model_dump(mode="json")} for info in configs],
+            "models": [asdict(model) for model in models],
+            "suites": [asdict(suite) for suite in suites],
+            "versions": dict(versions),
+            "cells": list(cells),
+        },
+    )
+
+
+def read_cell(folder: Path) -> CellFacts | None:
+    """The facts of one cell's folder; None where the cell has not ended."""
+    path = folder / "cell.json"
+    if not path.is_file():
+        return None
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        return CellFacts(**{**body, "settings": tuple(Setting(**setting) for setting in body["settings"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a cell's facts ({error}); delete the cell's folder and run again.") from None
+
+
+def write_cell(folder: Path, facts: CellFacts) -> None:
+    """Write `cell.json`, the last file of a cell."""
+    write_json(folder / "cell.json", asdict(facts))
+
+
+def load_experiment(folder: Path) -> Experiment:
+    """Read an experiment's folder; cells that have not ended are left out.
+
+    Raises:
+        InputError: no experiment there, or a file of it cannot be read.
+    """
+    path = folder / "experiment.json"
+    if not path.is_file():
+        raise InputError(f"{folder}: holds no experiment.json; name a folder that `safetyrepro anchor run` wrote.")
+    try:
+        body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if body.get("schema") != "1":
+            raise InputError(f"{path}: schema is {body.get('schema')!r}, this version reads '1'.")
+        configs = tuple(
+            ConfigInfo(
+                info["config_id"],
+                Config.model_validate_json(json.dumps(info["config"])),
+                DataInfo(**{**info["data"], "shot_ids": tuple(info["data"]["shot_ids"])}),
+                info["chance"],
+            )
+            for info in body["configs"]
+        )
+        models = tuple(ModelFacts(**model) for model in body["models"])
+        suites = tuple(SuiteFacts(**suite) for suite in body["suites"])
+        names: list[str] = body["cells"]
+        versions = body["versions"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not an experiment of this version ({' '.join(str(error).split())}).") from None
+    cells = []
+    for name in names:
+        if Path(name).name != name or name in {".", ".."}:
+            raise InputError(f"{path}: cell {name!r} is no plain folder name.")
+        cell = folder / "cells" / name
+        facts = read_cell(cell)
+        if facts is None:
+            continue
+        records = tuple(read_records(cell / "records.parquet")) if facts.state == "done" else ()
+        wire = cell / "wire.jsonl"
+        cells.append(CellOutcome(facts, records, wire if wire.is_file() else None))
+    return Experiment(configs, models, suites, versions, tuple(cells))

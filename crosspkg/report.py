@@ -1,0 +1,110 @@
+"""From an experiment's folder to report.json, report.html and the finding in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetyrepro.atomic import write_json, write_text
+from safetyrepro.config import SUITES, Arm
+from safetyrepro.crosspkg.finding import finding
+from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment, ModelFacts
+from safetyrepro.crosspkg.summary import ArmCells, arm_summary, model_orders
+from safetyrepro.reports.page import render_page
+
+DECIMALS = 6
+
+
+def build_report(experiment: Experiment, *, redact: bool = False) -> list[dict[str, Any]]:
+    """report.json: one object per config and model, in the experiment's order.
+
+    Scores and their intervals are shares in [0, 1]; spreads, differences and their intervals are points of 100;
+    logprobs are nats. What a cell without result would have held stands under `without_result`.
+
+    Args:
+        experiment: as `load_experiment` reads it.
+        redact: leave out prompts, outputs and candidates.
+    """
+    report = []
+    for info in experiment.configs:
+        arms = {arm: _arm_cells(experiment, info, arm) for arm in Arm}
+        orders = {arm: model_orders(models) for arm, models in arms.items() if models}
+        for model in experiment.models:
+            sections = {
+                arm.value: arm_summary(arm.value, models[model.name], redact=redact) | {"order": orders[arm]}
+                for arm, models in arms.items()
+                if model.name in models
+            }
+            if sections:
+                report.append(_rounded(_head(experiment, info, model, redact) | {"arms": sections}))
+    return report
+
+
+def write_report(experiment: Experiment, folder: Path, *, redact: bool = False) -> tuple[Path, Path, str]:
+    """Write report.json and the page rendered from it.
+
+    Args:
+        experiment: as `load_experiment` reads it.
+        folder: where both files go.
+        redact: leave out prompts, outputs and candidates in both.
+
+    Returns:
+        The paths of report.json and report.html, and the finding in one sentence.
+    """
+    report = build_report(experiment, redact=redact)
+    as_json, as_page = folder / "report.json", folder / "report.html"
+    write_json(as_json, report)
+    write_text(as_page, render_page(report))
+    return as_json, as_page, finding(report)
+
+
+def _arm_cells(experiment: Experiment, info: ConfigInfo, arm: Arm) -> dict[str, ArmCells]:
+    found = {}
+    for model in experiment.models:
+        cells = _in_order(
+            cell
+            for cell in experiment.cells
+            if (cell.facts.config_id, cell.facts.model, cell.facts.arm) == (info.config_id, model.name, arm.value)
+        )
+        if cells:
+            found[model.name] = ArmCells(info, cells)
+    return found
+
+
+def _in_order(cells: Any) -> dict[str, CellOutcome]:
+    by_suite = {cell.facts.suite: cell for cell in cells}
+    known = [suite for suite in SUITES if suite in by_suite]
+    return {suite: by_suite[suite] for suite in [*known, *sorted(set(by_suite) - set(known))]}
+
+
+def _head(experiment: Experiment, info: ConfigInfo, model: ModelFacts, redact: bool) -> dict[str, Any]:
+    return {
+        "benchmark": info.config.benchmark.name,
+        "config_id": info.config_id,
+        "model": model.name,
+        "config": info.config.model_dump(mode="json", exclude={"models"}),
+        "chance": info.chance,
+        "data": asdict(info.data),
+        "model_facts": asdict(model),
+        "versions": {
+            "software": dict(experiment.versions),
+            "suites": {
+                suite.suite: {"version": suite.version, "lock_sha256": suite.lock_sha256} for suite in experiment.suites
+            },
+        },
+        "redacted": redact,
+        "divergence": [],
+        "attribution": [],
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DECIMALS)
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_rounded(entry) for entry in value]
+    return value

@@ -1,0 +1,107 @@
+"""`safetyrepro anchor`: run the comparison, and report it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from safetyrepro.config import SUITES
+
+if TYPE_CHECKING:
+    from safetyrepro.crosspkg.folder import Experiment
+
+EXIT_INCONCLUSIVE = 3
+
+
+@click.group()
+def anchor() -> None:
+    """Run one config through every suite, and report how far they disagree."""
+
+
+@anchor.command()
+@click.argument("configs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder of the run; an unfinished one goes on."
+)
+@click.option("--suite", "suites", multiple=True, type=click.Choice(SUITES), help="Only this suite; repeatable.")
+@click.option(
+    "--arm", "arms", multiple=True, type=click.Choice(["nominal", "matched"]), help="Only this arm; repeatable."
+)
+@click.option(
+    "--model", "models", multiple=True, help="This model instead: a config's own, a pulled name, folder or GGUF."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only this many items.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of official data (else SAFETYREPRO_DATA).")
+@click.option("--no-memo", is_flag=True, help="Compute every request anew; in exact mode nothing changes.")
+@click.option("--redact", is_flag=True, help="Leave prompts and outputs out of the report.")
+@click.option("--suite-timeout", type=click.FloatRange(min=1), help="Stop a suite's process after this many seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print report.json instead of sentences.")
+def run(
+    configs: tuple[Path, ...],
+    out: Path,
+    suites: tuple[str, ...],
+    arms: tuple[str, ...],
+    models: tuple[str, ...],
+    limit: int | None,
+    data_dir: Path | None,
+    no_memo: bool,
+    redact: bool,
+    suite_timeout: float | None,
+    as_json: bool,
+) -> int:
+    r"""Run CONFIGS (one or more YAML files) through the suites, then write the report.
+
+    Started again with the same --out, it keeps what is finished and goes on.
+
+    \b
+    Example:
+      safetyrepro anchor run anchor_configs/anchors/truthfulqa-mc1-pocket.yaml --out out
+    """
+    from safetyrepro.config import load_config
+    from safetyrepro.crosspkg.experiment import Plan, narrowed, run_experiment
+    from safetyrepro.paths import data_dir as find_data
+    from safetyrepro.progress import progress
+
+    loaded = tuple(narrowed(load_config(path), suites, arms, models, limit) for path in configs)
+    plan = Plan(loaded, out, find_data(data_dir), memo=not no_memo, suite_timeout=suite_timeout)
+    with progress() as watch:
+        experiment = run_experiment(plan, watch)
+    return _write(experiment, out, redact=redact, as_json=as_json)
+
+
+@anchor.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--redact", is_flag=True, help="Leave prompts and outputs out of the report.")
+@click.option("--json", "as_json", is_flag=True, help="Print report.json instead of sentences.")
+def report(folder: Path, redact: bool, as_json: bool) -> int:
+    r"""Write the report of FOLDER again from its records.
+
+    \b
+    Example:
+      safetyrepro anchor report out
+    """
+    from safetyrepro.crosspkg.folder import load_experiment
+
+    return _write(load_experiment(folder), folder, redact=redact, as_json=as_json)
+
+
+def _write(experiment: Experiment, folder: Path, *, redact: bool, as_json: bool) -> int:
+    from safetyrepro.crosspkg.report import write_report
+
+    json_path, html_path, finding = write_report(experiment, folder, redact=redact)
+    failed = [cell for cell in experiment.cells if cell.facts.state == "failed"]
+    if as_json:
+        click.echo(json.dumps(json.loads(json_path.read_text(encoding="utf-8")), indent=1))
+    else:
+        click.echo(f"\n{finding}\n\nReport: {html_path}\nThe same as data: {json_path}")
+    for cell in failed:
+        click.echo(f"Failed: {cell.facts.name}: {(cell.facts.reason or '').splitlines()[0]}", err=True)
+    if failed:
+        click.echo("The others' results are kept; run the same command again to retry the failed ones.", err=True)
+        return EXIT_INCONCLUSIVE
+    if not as_json:
+        click.echo("Next: open the report in a browser; `safetyrepro anchor report` writes it again.")
+    return 0
