@@ -1,0 +1,160 @@
+"""A cell as a job for HELM.
+
+nominal: HELM's own run entry (`truthful_qa`, `bbq`) with our items in the data files that its scenario reads, and the
+canonical values through run-entry arguments. matched: a scenario of ours (`canonical.py`) whose instances are the
+canonical contexts and candidates, sent by HELM's stock completions client and scored by a metric of ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from safetyrepro.adapters.base import Absent, Cell, Job
+from safetyrepro.adapters.helm.layout import incorrect_answers, layouts
+from safetyrepro.adapters.helm.plan import SEPARATE, plan, settings
+from safetyrepro.adapters.record import by_item, candidate_of, divisors
+from safetyrepro.config import Arm
+
+INSTANCES = "scenarios/canonical/instances.json"
+
+
+def translate(cell: Cell) -> Job | Absent:
+    """The job of a cell, or why there is none."""
+    if cell.arm is Arm.SHIPPED:
+        return Absent("the shipped arm is not supported yet")
+    if cell.arm is Arm.MATCHED:
+        return _matched(cell)
+    if cell.config.metric == "mc2":
+        return Absent("HELM's TruthfulQA has one task, mc_single, and no metric of probability mass")
+    return _nominal(cell)
+
+
+def _nominal(cell: Cell) -> Job:
+    helm = plan(cell.config)
+    items, examples = cell.data.items, cell.data.shots or cell.data.pool or cell.data.items
+    runs = [
+        {
+            "entry": helm.entry(cell.benchmark.name),
+            "files": layout.files,
+            "max_eval_instances": layout.max_eval_instances,
+        }
+        for layout in layouts(cell.benchmark.name, items, examples, helm.shots)
+    ]
+    payload: dict[str, Any] = {
+        "client": "chat" if cell.config.chat_template.enabled else "completions",
+        "fields": {},
+        "end_of_text": cell.model.eos_text,
+        # The BOS that the server adds takes a place that HELM does not know of.
+        "max_length": cell.model.max_length - cell.model.adds_bos,
+        "runs": runs,
+    }
+    if helm.generates:
+        return Job(payload, settings(cell), len(items))
+    truthfulqa = cell.benchmark.name == "truthfulqa"
+    answers = sum(1 + incorrect_answers(item) if truthfulqa else len(item.options) for item in items)
+    return Job(payload, settings(cell), answers)
+
+
+def _matched(cell: Cell) -> Job:
+    free = cell.config.scoring.path == "free"
+    instances = _prompts(cell) if free else _sequences(cell)
+    texts = [instance["input"] for instance in instances]
+    run = {
+        "files": {INSTANCES: json.dumps(instances)},
+        "adapter": _generation(cell) if free else _likelihood(cell),
+        "metric": _letter_metric(cell)
+        if free
+        else {"class": "CandidateLogprob", "args": {"metric": cell.config.metric}},
+    }
+    fields = _fields(cell, texts)
+    payload: dict[str, Any] = {
+        "client": "own" if fields else "completions",
+        "fields": fields,
+        "end_of_text": cell.model.eos_text,
+        # None leaves HELM without a tokenizer: it would only be used to shorten what must be sent as it is.
+        "max_length": None,
+        "runs": [run],
+    }
+    return Job(payload, settings(cell), len(cell.canonical.prompts if free else cell.canonical.sequences))
+
+
+def _prompts(cell: Cell) -> list[dict[str, Any]]:
+    gold = {item.item_id: item.scored(cell.config.metric) for item in cell.data.items}
+    return [
+        {
+            "id": prompt.item_id,
+            "input": prompt.text,
+            "references": list(gold[prompt.item_id][0]),
+            "gold": list(gold[prompt.item_id][1]),
+            "facts": {},
+        }
+        for prompt in cell.canonical.prompts
+    ]
+
+
+def _sequences(cell: Cell) -> list[dict[str, Any]]:
+    sequences = by_item(cell.canonical.sequences)
+    rows = []
+    for item in cell.data.items:
+        own = sequences[item.item_id]
+        rows.append(
+            {
+                "id": item.item_id,
+                "input": own[0].context,
+                "references": [sequence.candidate for sequence in own],
+                "gold": list(item.scored(cell.config.metric)[1]),
+                "facts": {
+                    "n_tokens": [len(sequence.ids) - sequence.n_context for sequence in own],
+                    "divisors": divisors(cell.config, [candidate_of(sequence, None, None) for sequence in own]),
+                },
+            }
+        )
+    return rows
+
+
+BARE = {"instructions": "", "input_prefix": "", "input_suffix": "", "output_suffix": "", "max_train_instances": 0}
+"""No boilerplate around the text of an instance, no shots."""
+
+
+def _likelihood(cell: Cell) -> dict[str, Any]:
+    delimiters = {sequence.delimiter for sequence in cell.canonical.sequences}
+    [delimiter] = delimiters
+    return {
+        **BARE,
+        "method": SEPARATE,
+        "output_prefix": delimiter,
+        "num_outputs": 1,
+        "max_tokens": 0,
+        "temperature": 0.0,
+    }
+
+
+def _generation(cell: Cell) -> dict[str, Any]:
+    decoding = cell.config.decoding
+    return {
+        **BARE,
+        "method": "generation",
+        "output_prefix": "",
+        "num_outputs": 1,
+        "temperature": decoding.temperature,
+        "max_tokens": decoding.max_tokens,
+        "stop_sequences": list(decoding.stop),
+    }
+
+
+def _letter_metric(cell: Cell) -> dict[str, Any]:
+    rule = cell.benchmark.rules[cell.config.scoring.extraction]
+    return {"class": "ExtractedLetter", "args": {"pattern": rule.pattern, "take": rule.take}}
+
+
+def _fields(cell: Cell, texts: Sequence[str]) -> dict[str, Any]:
+    """Request fields that HELM's stock client does not send and this cell needs; with none of them it is used."""
+    fields: dict[str, Any] = {}
+    decoding, bos = cell.config.decoding, cell.model.bos_text
+    if decoding.temperature > 0:
+        fields |= {"seed": decoding.seed, "top_p": decoding.top_p}
+    if cell.model.adds_bos and not all(bos and text.startswith(bos) for text in texts):
+        fields["extra_body"] = {"add_special_tokens": False}
+    return fields
