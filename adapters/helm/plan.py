@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safetyrepro.adapters.base import Cell, Setting
+from safetyrepro.adapters.settings import Effect, prompt_effects, settings
 from safetyrepro.config import Arm
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ PROMPTS = {
     ("truthfulqa", SEPARATE): "HELM's own: '{question} {answer}' and nothing else",
     ("bbq", SEPARATE): "HELM's own: '{context}\\nQuestion: {question} {answer}' and nothing else",
 }
-
-Effect = tuple[str, bool, str]
-"""What HELM does in place of a canonical value, whether that is the same, and a note."""
-UNUSED: Effect = ("not used", True, "")
 
 
 @dataclass(frozen=True)
@@ -78,57 +74,20 @@ def plan(config: Config) -> Plan:
     return Plan(JOINT, shots, decoding.temperature, decoding.max_tokens, outputs)
 
 
-def settings(cell: Cell) -> tuple[Setting, ...]:
+def cell_settings(cell: Cell) -> tuple[Setting, ...]:
     """Every canonical value, and what HELM makes of it in the cell's arm."""
     effects = _matched_effects(cell) if cell.arm is Arm.MATCHED else _nominal_effects(cell, plan(cell.config))
-    held = {name: (value, True, "") for name, value in canonical_values(cell.config).items()}
-    held |= dict.fromkeys(_unused(cell.config), UNUSED)
-    return tuple(
-        Setting(name, value, *effects.get(name, held[name])) for name, value in canonical_values(cell.config).items()
-    )
-
-
-def canonical_values(config: Config) -> dict[str, str]:
-    """Every canonical field that a suite can hold or miss, as text."""
-    chat, decoding, scoring = config.chat_template, config.decoding, config.scoring
-    return {
-        "prompt.template": config.prompt.template,
-        "prompt.bos": config.prompt.bos,
-        "shots.count": str(config.shots.count),
-        "shots.seed": str(config.shots.seed),
-        "chat_template.enabled": str(chat.enabled).lower(),
-        "chat_template.system": "none" if chat.system is None else chat.system,
-        "decoding.temperature": str(decoding.temperature),
-        "decoding.top_p": str(decoding.top_p),
-        "decoding.max_tokens": str(decoding.max_tokens),
-        "decoding.stop": json.dumps(list(decoding.stop), ensure_ascii=False),
-        "decoding.seed": str(decoding.seed),
-        "scoring.path": scoring.path,
-        "scoring.candidate": scoring.candidate,
-        "scoring.normalisation": scoring.normalisation,
-        "scoring.extraction": scoring.extraction,
-        "metric": config.metric,
-    }
-
-
-def _unused(config: Config) -> set[str]:
-    if config.scoring.path == "logprob":
-        unused = {name for name in canonical_values(config) if name.startswith("decoding.")} | {"scoring.extraction"}
-    else:
-        unused = {"scoring.candidate", "scoring.normalisation"}
-    return unused if config.shots.count else unused | {"shots.seed"}
+    return settings(cell.config, effects)
 
 
 def _matched_effects(cell: Cell) -> dict[str, Effect]:
     config = cell.config
-    note = "in the canonical text, sent as it is to /v1/completions"
-    names = ("prompt.template", "prompt.bos", "shots.count", "chat_template.enabled", "chat_template.system")
-    values = canonical_values(config)
-    effects: dict[str, Effect] = {name: (values[name], True, note) for name in names}
+    effects = prompt_effects(config, "in the canonical text, sent as it is to /v1/completions")
     effects["metric"] = (config.metric, True, "computed by a metric of ours inside HELM")
     if config.scoring.path == "free" and config.decoding.temperature > 0:
         own = "sent by a client of ours; HELM's own has no such field"
-        effects |= {name: (values[name], True, own) for name in ("decoding.seed", "decoding.top_p")}
+        effects["decoding.seed"] = (str(config.decoding.seed), True, own)
+        effects["decoding.top_p"] = (str(config.decoding.top_p), True, own)
     return effects
 
 

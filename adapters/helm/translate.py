@@ -13,7 +13,7 @@ from typing import Any
 
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.helm.layout import incorrect_answers, layouts
-from safetyrepro.adapters.helm.plan import SEPARATE, plan, settings
+from safetyrepro.adapters.helm.plan import SEPARATE, cell_settings, plan
 from safetyrepro.adapters.record import by_item, candidate_of, divisors
 from safetyrepro.config import Arm
 
@@ -51,10 +51,10 @@ def _nominal(cell: Cell) -> Job:
         "runs": runs,
     }
     if helm.generates:
-        return Job(payload, settings(cell), len(items))
+        return Job(payload, cell_settings(cell), len(items))
     truthfulqa = cell.benchmark.name == "truthfulqa"
     answers = sum(1 + incorrect_answers(item) if truthfulqa else len(item.options) for item in items)
-    return Job(payload, settings(cell), answers)
+    return Job(payload, cell_settings(cell), answers)
 
 
 def _matched(cell: Cell) -> Job:
@@ -77,7 +77,7 @@ def _matched(cell: Cell) -> Job:
         "max_length": None,
         "runs": [run],
     }
-    return Job(payload, settings(cell), len(cell.canonical.prompts if free else cell.canonical.sequences))
+    return Job(payload, cell_settings(cell), len(cell.canonical.prompts if free else cell.canonical.sequences))
 
 
 def _prompts(cell: Cell) -> list[dict[str, Any]]:

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
-
 from safetyrepro.adapters.base import Cell, Setting
-
-if TYPE_CHECKING:
-    from safetyrepro.config import Config
-
-Effect = tuple[str, bool, str]
-"""What Inspect does, whether that is the canonical value, and a note."""
+from safetyrepro.adapters.settings import Effect, canonical_values, prompt_effects, settings
 
 PROMPTS = {
     "truthfulqa": "Inspect's multiple-choice instruction ('ANSWER: $LETTER'), the question, lettered options",
@@ -22,54 +14,17 @@ PARSER = "Inspect's own: the last 'ANSWER: <letter>', in any case; a bare letter
 
 def matched_settings(cell: Cell) -> tuple[Setting, ...]:
     """The matched arm sends the canonical token ids, so every value that plays a part is held."""
-    values = _canonical(cell.config)
-    sent = "in the canonical token ids, which are sent as they are to /v1/completions"
-    notes = {name: sent for name in values if name.startswith(("prompt.", "shots.", "chat_template."))}
-    notes["metric"] = "computed by a scorer in Inspect"
-    unused = _unused(cell.config)
-    return tuple(
-        Setting(name, value, "not used" if name in unused else value, True, notes.get(name, ""))
-        for name, value in values.items()
-    )
+    effects = prompt_effects(cell.config, "in the canonical token ids, which are sent as they are to /v1/completions")
+    effects["metric"] = (cell.config.metric, True, "computed by a scorer in Inspect")
+    return settings(cell.config, effects)
 
 
 def nominal_settings(cell: Cell) -> tuple[Setting, ...]:
     """The shipped task takes decoding, chat template and system text; the rest is its own."""
-    effects = _nominal_effects(cell)
-    return tuple(
-        Setting(name, value, *effects.get(name, (value, True, ""))) for name, value in _canonical(cell.config).items()
-    )
-
-
-def _canonical(config: Config) -> dict[str, str]:
-    chat, decoding, scoring = config.chat_template, config.decoding, config.scoring
-    return {
-        "prompt.template": config.prompt.template,
-        "prompt.bos": config.prompt.bos,
-        "shots.count": str(config.shots.count),
-        "shots.seed": str(config.shots.seed),
-        "chat_template.enabled": str(chat.enabled).lower(),
-        "chat_template.system": "none" if chat.system is None else chat.system,
-        "decoding.temperature": str(decoding.temperature),
-        "decoding.top_p": str(decoding.top_p),
-        "decoding.max_tokens": str(decoding.max_tokens),
-        "decoding.stop": json.dumps(list(decoding.stop), ensure_ascii=False),
-        "decoding.seed": str(decoding.seed),
-        "scoring.path": scoring.path,
-        "scoring.candidate": scoring.candidate,
-        "scoring.normalisation": scoring.normalisation,
-        "scoring.extraction": scoring.extraction,
-        "metric": config.metric,
-    }
-
-
-def _unused(config: Config) -> set[str]:
-    """Values without a part in the canonical run."""
-    if config.scoring.path == "logprob":
-        unused = {"scoring.extraction", *(name for name in _canonical(config) if name.startswith("decoding."))}
-    else:
-        unused = {"scoring.candidate", "scoring.normalisation"}
-    return unused if config.shots.count else {*unused, "shots.seed"}
+    values = canonical_values(cell.config)
+    # Inspect generates on either path, so decoding plays its part where the canonical run has no use for it.
+    decoding: dict[str, Effect] = {name: (values[name], True, "") for name in values if name.startswith("decoding.")}
+    return settings(cell.config, decoding | _nominal_effects(cell))
 
 
 def _nominal_effects(cell: Cell) -> dict[str, Effect]:

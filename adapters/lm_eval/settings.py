@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safetyrepro.adapters.base import Setting
+from safetyrepro.adapters.settings import Effect, settings
 
 if TYPE_CHECKING:
     from safetyrepro.adapters.base import Cell
-
-Effect = tuple[str, bool, str]
-"""What a suite does in place of a canonical value, whether that is the same, and a note."""
-UNUSED: Effect = ("not used", True, "")
 
 
 @dataclass(frozen=True)
@@ -84,36 +80,4 @@ def nominal_settings(cell: Cell, shipped: Shipped, add_bos: bool) -> tuple[Setti
     if free and not chat.enabled:
         stops = json.dumps([*config.decoding.stop, cell.model.eos_text], ensure_ascii=False)
         effects["decoding.stop"] = (stops, False, "the harness adds the end-of-sequence text, which ends it anyway")
-    return settings(cell, effects)
-
-
-def settings(cell: Cell, effects: Mapping[str, Effect]) -> tuple[Setting, ...]:
-    """Every canonical value with its effect; one that is not named is held, or not used on this scoring path."""
-    config = cell.config
-    decoding, scoring, chat = config.decoding, config.scoring, config.chat_template
-    values = {
-        "prompt.template": config.prompt.template,
-        "prompt.bos": config.prompt.bos,
-        "shots.count": str(config.shots.count),
-        "shots.seed": str(config.shots.seed),
-        "chat_template.enabled": str(chat.enabled).lower(),
-        "chat_template.system": "none" if chat.system is None else chat.system,
-        "decoding.temperature": str(decoding.temperature),
-        "decoding.top_p": str(decoding.top_p),
-        "decoding.max_tokens": str(decoding.max_tokens),
-        "decoding.stop": json.dumps(list(decoding.stop), ensure_ascii=False),
-        "decoding.seed": str(decoding.seed),
-        "scoring.path": scoring.path,
-        "scoring.candidate": scoring.candidate,
-        "scoring.normalisation": scoring.normalisation,
-        "scoring.extraction": scoring.extraction,
-        "metric": config.metric,
-    }
-    if scoring.path == "logprob":
-        unused = {"scoring.extraction", *(name for name in values if name.startswith("decoding."))}
-    else:
-        unused = {"scoring.candidate", "scoring.normalisation"}
-    if config.shots.count == 0:
-        unused.add("shots.seed")
-    defaults = {name: UNUSED if name in unused else (value, True, "") for name, value in values.items()}
-    return tuple(Setting(name, value, *effects.get(name, defaults[name])) for name, value in values.items())
+    return settings(config, effects)

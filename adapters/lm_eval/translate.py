@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from safetyrepro.adapters.base import Absent, Job
-from safetyrepro.adapters.lm_eval.settings import SHIPPED, Effect, nominal_settings, settings
+from safetyrepro.adapters.lm_eval.settings import SHIPPED, nominal_settings
 from safetyrepro.adapters.record import by_item
+from safetyrepro.adapters.settings import prompt_effects, settings
 from safetyrepro.benchmarks.extraction import letters
 from safetyrepro.config import Arm
 
@@ -27,6 +28,7 @@ BATCH = 8
 TIMEOUT_SECONDS = 3600
 METRICS = {"none": "acc", "char": "acc_norm", "byte": "acc_bytes"}
 """The harness's own accuracy for each normalisation that it has."""
+SENT = "in the canonical token ids, which are sent as they are"
 INVALID = "[invalid]"
 """What the regular-expression filter gives where nothing matches."""
 
@@ -117,8 +119,8 @@ def _matched_logprob(cell: Cell) -> Job:
     payload = _payload(cell, "canonical", task, docs, process_results=process, sequences=sequences)
     note = "" if own_metric else "computed by the task's own process_results: the harness has no such metric"
     metric = f"{own_metric or 'acc'}, {config.metric}'s definition"
-    effects: dict[str, Effect] = {"metric": (metric, True, note)}
-    return Job(payload, settings(cell, effects), -(-len(sequences) // BATCH))
+    effects = {**prompt_effects(config, SENT), "metric": (metric, True, note)}
+    return Job(payload, settings(cell.config, effects), -(-len(sequences) // BATCH))
 
 
 def _divisor(sequence: CandidateSequence, normalisation: str) -> int:
@@ -157,8 +159,9 @@ def _matched_free(cell: Cell) -> Job:
         "metadata": {"version": 1},
     }
     prompts = [{"text": prompt.text, "ids": list(prompt.ids)} for prompt in cell.canonical.prompts]
-    effects: dict[str, Effect] = {"metric": (f"exact_match of the letter, {config.metric}'s definition", True, "")}
-    return Job(_payload(cell, "canonical", task, docs, prompts=prompts), settings(cell, effects), len(docs))
+    metric = f"exact_match of the letter, {config.metric}'s definition"
+    effects = {**prompt_effects(config, SENT), "metric": (metric, True, "")}
+    return Job(_payload(cell, "canonical", task, docs, prompts=prompts), settings(cell.config, effects), len(docs))
 
 
 def gold_letters(item: Item) -> list[str]:
