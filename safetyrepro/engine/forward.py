@@ -1,0 +1,163 @@
+"""Forward passes at a fixed shape, and what is kept of their logits.
+
+Adding numbers in another order rounds otherwise, and libraries choose the order by the shape of a batch. Here a
+sequence's shape follows from its own length (`rows` by the next multiple of `bucket`), whoever else is asked for, and
+rows that nobody needs are padded: a result depends on the token ids alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from safetyrepro.engine.api import TOP, Scored
+from safetyrepro.errors import InputError
+
+_LOGITS_AT_ONCE: Final = 1 << 24
+"""Logits computed in one piece (64 MB at fp32)."""
+
+
+@dataclass(frozen=True)
+class Likeliest:
+    """The `TOP` likeliest tokens at n positions, best first; equal ones by the lower id."""
+
+    ids: NDArray[np.int32]
+    """(n, TOP)"""
+    logprobs: NDArray[np.float32]
+    """(n, TOP), nats"""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it holds, in bytes."""
+        return self.ids.nbytes + self.logprobs.nbytes
+
+    def pairs(self) -> tuple[tuple[tuple[int, float], ...], ...]:
+        """The same as (id, logprob) pairs."""
+        rows = zip(self.ids.tolist(), self.logprobs.tolist(), strict=True)
+        return tuple(tuple(zip(ids, logprobs, strict=True)) for ids, logprobs in rows)
+
+
+@dataclass(frozen=True)
+class PackedScore:
+    """One sequence of n tokens, scored."""
+
+    logprobs: NDArray[np.float32]
+    """(n - 1,): of the tokens from the second on, nats."""
+    likeliest: Likeliest
+    """n rows: in place of the tokens from the second on, and of the one after the sequence."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it holds, in bytes."""
+        return self.logprobs.nbytes + self.likeliest.nbytes
+
+    def unpacked(self) -> Scored:
+        """As the gateway reads it."""
+        *top, next_top = self.likeliest.pairs()
+        return Scored(logprobs=(None, *self.logprobs.tolist()), top=((), *top), next_top=next_top)
+
+
+class FixedShape:
+    """A model whose forward passes have one shape per length bucket."""
+
+    def __init__(self, model: Any, *, rows: int, bucket: int, pad_id: int) -> None:
+        self.model = model
+        self.rows = rows
+        self.bucket = bucket
+        self.pad_id = pad_id
+        self.device = model.get_input_embeddings().weight.device
+        self._body, self._head = model.base_model, model.get_output_embeddings()
+        self._split = self._head is not None and self._body is not model
+        self._split = self._split and self._splits_cleanly()
+        called = inspect.signature((self._body if self._split else model).forward).parameters
+        self._cache_name = "cache" if "cache" in called else "past_key_values"  # renamed within transformers 5
+
+    def padded(self, length: int) -> int:
+        """The length that a sequence of `length` tokens is computed at."""
+        return -(-length // self.bucket) * self.bucket
+
+    @torch.inference_mode()
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[PackedScore]:
+        """Score up to `rows` sequences of one bucket.
+
+        Raises:
+            InputError: a sequence's log-probabilities are not finite, as when a compute dtype overflows.
+        """
+        length = self.padded(max(map(len, sequences)))
+        ids = torch.full((self.rows, length), self.pad_id, dtype=torch.long)
+        for row, sequence in enumerate(sequences):
+            ids[row, : len(sequence)] = torch.tensor(sequence)
+        ids = ids.to(self.device)
+        hidden = self.hidden(ids)
+        targets = ids.roll(-1, dims=1)
+        span = max(1, _LOGITS_AT_ONCE // (self.rows * self.model.config.get_text_config().vocab_size))
+        pieces = []
+        for start in range(0, length, span):
+            stop = min(start + span, length)
+            pieces.append(kept(self.logits(hidden[:, start:stop]), targets[:, start:stop]))
+        own, top_ids, top_logprobs = (torch.cat(parts, dim=1).cpu().numpy() for parts in zip(*pieces, strict=True))
+        results = []
+        for row, sequence in enumerate(sequences):
+            last = len(sequence) - 1
+            following = self.next_likeliest(hidden[row : row + 1, last : last + 1])
+            likeliest = Likeliest(
+                np.concatenate([top_ids[row, :last], following.ids]),
+                np.concatenate([top_logprobs[row, :last], following.logprobs]),
+            )
+            check_finite(own[row, :last], likeliest)
+            results.append(PackedScore(own[row, :last].copy(), likeliest))
+        return results
+
+    def hidden(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
+        """What `logits` takes, for every position of `ids` (rows, length)."""
+        options = {"input_ids": ids, "use_cache": cache is not None, self._cache_name: cache}
+        hidden: torch.Tensor = self._body(**options).last_hidden_state if self._split else self.model(**options).logits
+        return hidden
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The vocabulary's logits in the compute dtype."""
+        return self._head(hidden) if self._split else hidden
+
+    def next_likeliest(self, hidden: torch.Tensor) -> Likeliest:
+        """The likeliest tokens after the one position of `hidden` (1, 1, ...)."""
+        logits = self.logits(hidden)
+        _, ids, logprobs = kept(logits, torch.zeros(logits.shape[:2], dtype=torch.long, device=logits.device))
+        return Likeliest(ids[0].cpu().numpy(), logprobs[0].cpu().numpy())
+
+    @torch.inference_mode()
+    def _splits_cleanly(self) -> bool:
+        """Whether body and output embedding, one after the other, are the whole model (some scale or cap logits)."""
+        ids = torch.arange(8, device=self.device)[None] % self.model.config.get_text_config().vocab_size
+        whole = self.model(input_ids=ids, use_cache=False).logits
+        hidden = getattr(self._body(input_ids=ids, use_cache=False), "last_hidden_state", None)
+        return hidden is not None and torch.equal(self._head(hidden), whole)
+
+
+def check_finite(logprobs: NDArray[np.float32], likeliest: Likeliest) -> None:
+    """Raise InputError where the model's numbers overflowed."""
+    if not (np.isfinite(logprobs).all() and np.isfinite(likeliest.logprobs).all()):
+        raise InputError("The model's log-probabilities are not finite at this compute_dtype; set it to float32.")
+
+
+def kept(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What is kept of `logits` (rows, length, vocabulary): log-softmax at fp32, in nats.
+
+    Returns:
+        The logprob of `targets` (rows, length), and the `TOP` likeliest tokens' ids (int32) and logprobs
+        (rows, length, TOP), best first, equal ones by the lower id.
+
+    """
+    wide = logits.float()
+    total = wide.logsumexp(dim=-1, keepdim=True)
+    own = wide.gather(-1, targets[..., None]) - total
+    values, ids = wide.topk(min(TOP, wide.shape[-1]), dim=-1)
+    by_id = ids.argsort(dim=-1)
+    by_value = values.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True)
+    order = by_id.gather(-1, by_value)
+    return own[..., 0], ids.gather(-1, order).int(), values.gather(-1, order) - total

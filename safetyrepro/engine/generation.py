@@ -1,0 +1,113 @@
+"""Text generation: one prompt at a time with a cache of its own, greedy or sampled from a generator of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from safetyrepro.engine.api import Decoding, Generated
+from safetyrepro.engine.forward import FixedShape, Likeliest, check_finite, kept
+from safetyrepro.engine.tokenizer import FastTokenizer
+
+
+@dataclass(frozen=True)
+class PackedGeneration:
+    """One generation of n tokens."""
+
+    ids: tuple[int, ...]
+    text: str
+    finish_reason: str
+    logprobs: NDArray[np.float32]
+    """(n,): the model's own, before temperature and top_p, in nats."""
+    likeliest: Likeliest
+    """n rows."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it holds, in bytes."""
+        return 8 * len(self.ids) + 4 * len(self.text) + self.logprobs.nbytes + self.likeliest.nbytes
+
+    def unpacked(self) -> Generated:
+        """As the gateway reads it."""
+        return Generated(self.ids, self.text, self.finish_reason, tuple(self.logprobs.tolist()), self.likeliest.pairs())
+
+
+@torch.inference_mode()
+def generate(
+    shape: FixedShape, tokenizer: FastTokenizer, prompt: Sequence[int], decoding: Decoding, max_length: int
+) -> PackedGeneration:
+    """Continue `prompt` until an end token, a stop string, `max_tokens`, or the model's `max_length`.
+
+    The prompt's forward pass is the one that scoring takes, so that at one row and a bucket of one the first greedy
+    token is the scored sequence's likeliest next token, bit for bit.
+    """
+    from transformers import DynamicCache
+
+    sample = _sampler(prompt, decoding) if decoding.temperature > 0 else None
+    stops = _Stops(tokenizer, decoding.stop)
+    cache = DynamicCache(config=shape.model.config)
+    fed = torch.tensor([list(prompt)], device=shape.device)
+    ids: list[int] = []
+    rows: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+    text, reason = "", "length"
+    for _ in range(min(decoding.max_tokens, max_length - len(prompt))):
+        logits = shape.logits(shape.hidden(fed, cache)[:, -1:])
+        fed = torch.tensor([[0 if sample is None else sample(logits)]], device=shape.device)
+        own, top_ids, top_logprobs = kept(logits, fed)
+        if sample is None:
+            own, fed = top_logprobs[..., 0], top_ids[..., 0].long()
+        rows.append((own, top_ids, top_logprobs))
+        token = int(fed)
+        ids.append(token)
+        ended, text = stops.after(ids)
+        if ended:
+            reason = "stop"
+            break
+    logprobs, likely, likely_logprobs = (torch.cat(parts, dim=1)[0].cpu().numpy() for parts in zip(*rows, strict=True))
+    likeliest = Likeliest(likely, likely_logprobs)
+    check_finite(logprobs, likeliest)
+    return PackedGeneration(tuple(ids), text, reason, logprobs, likeliest)
+
+
+class _Stops:
+    """Where a generation ends, and the text up to there."""
+
+    def __init__(self, tokenizer: FastTokenizer, stop: tuple[str, ...]) -> None:
+        self.tokenizer = tokenizer
+        as_ids = {text: tokenizer.encode(text) for text in stop}
+        special = {ids[0] for ids in as_ids.values() if len(ids) == 1 and not tokenizer.decode(ids, skip_special=True)}
+        self.ids = tokenizer.eos_ids | special
+        self.texts = stop
+
+    def after(self, ids: list[int]) -> tuple[bool, str]:
+        """Whether `ids` end here, and their text without end token or stop string."""
+        if ids[-1] in self.ids:
+            return True, self.tokenizer.decode(ids[:-1], skip_special=True)
+        text = self.tokenizer.decode(ids, skip_special=True)
+        found = [at for at in (text.find(stop) for stop in self.texts) if at >= 0]
+        return bool(found), text[: min(found)] if found else text
+
+
+def _sampler(prompt: Sequence[int], decoding: Decoding) -> Callable[[torch.Tensor], int]:
+    """Draws the next token from logits (1, 1, vocabulary); its draws follow from prompt and decoding alone."""
+    source = f"{decoding.seed} {decoding.choice} {decoding.repeat} {','.join(map(str, prompt))}"
+    generator = torch.Generator()
+    generator.manual_seed(int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], "big") >> 1)
+
+    def sample(logits: torch.Tensor) -> int:
+        wide = (logits[0, 0].double() / decoding.temperature).cpu()
+        chances, order = wide.softmax(-1).sort(descending=True, stable=True)
+        reached = chances.cumsum(-1)
+        if decoding.top_p < 1:
+            chances = chances.masked_fill(reached - chances >= decoding.top_p, 0.0)
+            reached = chances.cumsum(-1)
+        drawn = torch.rand((), generator=generator, dtype=torch.float64) * reached[-1]
+        place = int(torch.searchsorted(reached, drawn, right=True))
+        return int(order[min(place, int((chances > 0).sum()) - 1)])
+
+    return sample

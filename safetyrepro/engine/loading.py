@@ -1,0 +1,141 @@
+"""Puts an engine together: files, tokenizer, weights at the numerics asked for, and a thread that owns them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from safetyrepro.config import ModelSpec
+from safetyrepro.engine import nf4
+from safetyrepro.engine.api import ModelInfo
+from safetyrepro.engine.exact import ExactEngine
+from safetyrepro.engine.forward import FixedShape
+from safetyrepro.engine.source import Source, find_source
+from safetyrepro.engine.tokenizer import FastTokenizer, read_tokenizer, tokenizer_folder
+from safetyrepro.errors import InputError
+
+
+def load_exact(spec: ModelSpec, progress: Callable[[str], None]) -> ExactEngine:
+    """What `safetyrepro.engine.load` promises.
+
+    Raises:
+        InputError: see `safetyrepro.engine.load`.
+    """
+    threads = spec.threads or os.cpu_count() or 1
+    torch.set_num_threads(threads)
+    source, hugging_face, tokenizer = _find(spec, progress)
+    progress(f"reading the weights of {source.name}")
+    model = _weights(source.folder, getattr(torch, spec.compute_dtype))
+    layers = _quantise(model, spec, progress)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model.to(device)
+    shape = FixedShape(model, rows=spec.batch_rows, bucket=spec.length_bucket, pad_id=min(tokenizer.eos_ids))
+    max_length = int(model.config.get_text_config().max_position_embeddings)
+    info = ModelInfo(
+        name=source.name,
+        weights_sha256=source.weights_sha256,
+        weights_verified=source.weights_verified,
+        source_quant=source.source_quant,
+        numerics=f"{spec.quant}/{spec.compute_dtype}/{spec.decode if spec.quant == 'nf4' else '-'}/{spec.mode}",
+        details={**source.details, **_details(spec, model, layers, threads)},
+        licence=source.licence,
+        tokenizer_dir=tokenizer_folder(hugging_face, max_length),
+        has_chat_template=tokenizer.has_chat_template,
+        adds_bos=tokenizer.adds_bos,
+        bos_text=hugging_face.bos_token,
+        eos_text=hugging_face.eos_token or tokenizer.token_text(min(tokenizer.eos_ids)),
+        max_length=max_length,
+    )
+    return ExactEngine(info, tokenizer, shape, threads)
+
+
+def load_tokenizer(spec: ModelSpec) -> FastTokenizer:
+    """What `safetyrepro.engine.load_tokenizer` promises.
+
+    Raises:
+        InputError: see `safetyrepro.engine.load`.
+    """
+    return _find(spec, lambda _line: None)[2]
+
+
+def _find(spec: ModelSpec, progress: Callable[[str], None]) -> tuple[Source, Any, FastTokenizer]:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    source = find_source(spec, progress)
+    progress(f"reading the tokenizer of {source.name}")
+    hugging_face = read_tokenizer(source.folder)
+    tokenizer = FastTokenizer(hugging_face, _eos_ids(source.folder, hugging_face))
+    tokenizer.check_round_trip(str(source.folder))
+    return source, hugging_face, tokenizer
+
+
+def _eos_ids(folder: Path, hugging_face: Any) -> frozenset[int]:
+    """What ends a generation: the tokenizer's end token, and those of generation_config.json."""
+    found = {hugging_face.eos_token_id}
+    path = folder / "generation_config.json"
+    if path.is_file():
+        try:
+            named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+        except (ValueError, AttributeError):
+            raise InputError(f"{path}: is no generation config; fetch the model again.") from None
+        found |= set(named) if isinstance(named, list) else {named}
+    ids = frozenset(index for index in found if isinstance(index, int))
+    if not ids:
+        raise InputError(f"{folder}: names no end-of-sequence token; set eos_token in tokenizer_config.json.")
+    return ids
+
+
+def _weights(folder: Path, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{folder}: transformers cannot load the model ({reason}).") from None
+    model, report = loaded
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise InputError(f"{folder}: its weights lack {len(missing)} tensors, such as {missing[0]}; fetch it again.")
+    return model.eval().requires_grad_(False)
+
+
+def _quantise(model: Any, spec: ModelSpec, progress: Callable[[str], None]) -> int:
+    if spec.quant == "none":
+        return 0
+    progress(f"quantising to NF4 ({'decoded once' if spec.decode == 'once' else 'decoded on every call'})")
+    if spec.decode == "once":
+        return nf4.decode_once(model, double_quant=spec.double_quant)
+    dtype = getattr(torch, spec.compute_dtype)
+    return nf4.to_kernels(model, double_quant=spec.double_quant, compute_dtype=dtype)
+
+
+def _details(spec: ModelSpec, model: Any, layers: int, threads: int) -> dict[str, str]:
+    device = next(model.parameters()).device
+    quantised = {
+        "nf4_block_size": str(nf4.BLOCK_SIZE),
+        "nf4_double_quant": str(spec.double_quant).lower(),
+        "nf4_layers": f"{layers} linear layers; embeddings, norms and the output embedding stay at compute dtype",
+        "bitsandbytes": version("bitsandbytes"),
+    }
+    return {
+        **(quantised if spec.quant == "nf4" else {}),
+        "architecture": type(model).__name__,
+        "attention": str(model.config._attn_implementation),
+        "batch_rows": str(spec.batch_rows),
+        "length_bucket": str(spec.length_bucket),
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        "threads": str(threads),
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+    }
