@@ -10,7 +10,18 @@ import pytest
 
 from safetyrepro.cli import COMMANDS, cli
 
-HEAVY = ("torch", "transformers", "pandas", "pyarrow", "matplotlib", "scipy", "numpy", "starlette", "uvicorn", "pydantic")
+HEAVY = (
+    "torch",
+    "transformers",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "scipy",
+    "numpy",
+    "starlette",
+    "uvicorn",
+    "pydantic",
+)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -112,7 +112,7 @@ def test_a_suite_that_dies_fails_alone_and_is_retried(tiny_model: Path, tmp_path
     victim = suite_process(process, "helm")
     assert victim is not None
     os.killpg(victim.pid, signal.SIGKILL)
-    stdout, stderr = process.communicate(timeout=240)
+    _, stderr = process.communicate(timeout=240)
     assert process.returncode == 3, stderr
     found = {cell["suite"]: cell for cell in cells(out).values()}
     assert found["native"]["state"] == "done"
@@ -140,7 +140,7 @@ def test_a_killed_run_goes_on_without_redoing_finished_suites(tiny_model: Path, 
     process.wait()
     assert orphan is not None
     orphan.wait(timeout=10)
-    (native,) = [path for path in out.glob("cells/*native*/wire.jsonl")]
+    (native,) = out.glob("cells/*native*/wire.jsonl")
     stamp = native.stat().st_mtime_ns
     ended = anchor(config, "--out", out)
     assert ended.returncode == 0, ended.stderr
