@@ -51,6 +51,7 @@ class ExactEngine:
         self._waiting: deque[_Job] = deque()
         self._wake = threading.Condition()
         self._closed = False
+        self._asked = 0
         self._worker = threading.Thread(target=self._work, name="engine", daemon=True)
         self._worker.start()
 
@@ -84,6 +85,16 @@ class ExactEngine:
         """How many sequences were answered from the memo since the load."""
         return self._memo.hits
 
+    @property
+    def tokens_asked(self) -> int:
+        """Tokens of the sequences and prompts asked for since the load, answers from the memo included."""
+        return self._asked
+
+    @property
+    def tokens_forwarded(self) -> int:
+        """Tokens that went through the model since the load: padding, generated ones and trials at load included."""
+        return self._shape.forwarded
+
     def close(self) -> None:
         """End the engine's thread; jobs that still wait fail. May be called twice."""
         with self._wake:
@@ -109,6 +120,7 @@ class ExactEngine:
         with self._wake:
             if self._closed:
                 raise RuntimeError("the engine is closed")
+            self._asked += sum(map(len, batch))
             self._waiting.extend(fresh)
             self._wake.notify_all()
         return [(job.result.result(), job.from_memo) for job in jobs]

@@ -21,6 +21,8 @@ from safetyrepro.errors import InputError
 
 _LOGITS_AT_ONCE: Final = 1 << 24
 """Logits computed in one piece (64 MB at fp32)."""
+_READ_AT_ONCE: Final = 1 << 20
+"""Logits read in one piece (4 MB at fp32): what is made of them on the way stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,36 @@ class PackedScore:
         return Scored(logprobs=(None, *self.logprobs.tolist()), top=((), *top), next_top=next_top)
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What a model expects after each of n positions."""
+
+    logits: torch.Tensor
+    """(n, vocabulary), compute dtype."""
+    totals: torch.Tensor
+    """(n,): log-sum-exp of the logits at fp32."""
+    ids: torch.Tensor
+    """(n, TOP), int32: the likeliest tokens, best first, equal ones by the lower id."""
+    logprobs: torch.Tensor
+    """(n, TOP): of `ids`, nats, fp32."""
+
+    def rows(self, start: int, stop: int) -> Outlook:
+        """The positions from `start` to before `stop`."""
+        return Outlook(self.logits[start:stop], self.totals[start:stop], self.ids[start:stop], self.logprobs[start:stop])
+
+    def copy(self) -> Outlook:
+        """The same in memory of its own."""
+        return Outlook(self.logits.clone(), self.totals.clone(), self.ids.clone(), self.logprobs.clone())
+
+    def logprobs_of(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities (n,) of one token per position, nats, fp32."""
+        return self.logits.gather(-1, tokens[:, None])[:, 0].float() - self.totals
+
+    def likeliest(self) -> Likeliest:
+        """The likeliest tokens, as results hold them."""
+        return Likeliest(self.ids.cpu().numpy(), self.logprobs.cpu().numpy())
+
+
 class FixedShape:
     """A model whose forward passes have one shape per length bucket."""
 
@@ -71,6 +103,8 @@ class FixedShape:
         self.rows = rows
         self.bucket = bucket
         self.pad_id = pad_id
+        self.forwarded = 0
+        """Tokens that went through the model, padding included."""
         self.device = model.get_input_embeddings().weight.device
         self._body, self._head = model.base_model, model.get_output_embeddings()
         self._split = self._head is not None and self._body is not model
@@ -100,12 +134,15 @@ class FixedShape:
         pieces = []
         for start in range(0, length, span):
             stop = min(start + span, length)
-            pieces.append(kept(self.logits(hidden[:, start:stop]), targets[:, start:stop]))
+            outlook = self.outlook(hidden[:, start:stop])
+            own = outlook.logprobs_of(targets[:, start:stop].flatten())
+            flat = (own, outlook.ids, outlook.logprobs)
+            pieces.append([part.unflatten(0, (self.rows, stop - start)) for part in flat])
         own, top_ids, top_logprobs = (torch.cat(parts, dim=1).cpu().numpy() for parts in zip(*pieces, strict=True))
         results = []
         for row, sequence in enumerate(sequences):
             last = len(sequence) - 1
-            following = self.next_likeliest(hidden[row : row + 1, last : last + 1])
+            following = self.outlook(hidden[row : row + 1, last : last + 1]).likeliest()
             likeliest = Likeliest(
                 np.concatenate([top_ids[row, :last], following.ids]),
                 np.concatenate([top_logprobs[row, :last], following.logprobs]),
@@ -116,6 +153,7 @@ class FixedShape:
 
     def hidden(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """What `logits` takes, for every position of `ids` (rows, length)."""
+        self.forwarded += ids.numel()
         options = {"input_ids": ids, "use_cache": cache is not None, self._cache_name: cache}
         hidden: torch.Tensor = self._body(**options).last_hidden_state if self._split else self.model(**options).logits
         return hidden
@@ -124,11 +162,17 @@ class FixedShape:
         """The vocabulary's logits in the compute dtype."""
         return self._head(hidden) if self._split else hidden
 
-    def next_likeliest(self, hidden: torch.Tensor) -> Likeliest:
-        """The likeliest tokens after the one position of `hidden` (1, 1, ...)."""
-        logits = self.logits(hidden)
-        _, ids, logprobs = kept(logits, torch.zeros(logits.shape[:2], dtype=torch.long, device=logits.device))
-        return Likeliest(ids[0].cpu().numpy(), logprobs[0].cpu().numpy())
+    def outlook(self, hidden: torch.Tensor) -> Outlook:
+        """What the model expects after every position of `hidden` (rows, length, ...), row after row."""
+        return read(self.logits(hidden).flatten(0, 1))
+
+    def prefill(self, prompt: Sequence[int]) -> tuple[Outlook, Any]:
+        """What the model expects after `prompt`, and a new cache that holds it."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache(config=self.model.config)
+        hidden = self.hidden(torch.tensor([list(prompt)], device=self.device), cache)
+        return self.outlook(hidden[:, -1:]), cache
 
     @torch.inference_mode()
     def _splits_cleanly(self) -> bool:
@@ -145,19 +189,18 @@ def check_finite(logprobs: NDArray[np.float32], likeliest: Likeliest) -> None:
         raise InputError("The model's log-probabilities are not finite at this compute_dtype; set it to float32.")
 
 
-def kept(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What is kept of `logits` (rows, length, vocabulary): log-softmax at fp32, in nats.
+def read(logits: torch.Tensor) -> Outlook:
+    """What `logits` (n, vocabulary) say, as log-softmax at fp32."""
+    found = [_read(piece) for piece in logits.split(max(1, _READ_AT_ONCE // logits.shape[-1]))]
+    return Outlook(logits, *(torch.cat(parts) for parts in zip(*found, strict=True)))
 
-    Returns:
-        The logprob of `targets` (rows, length), and the `TOP` likeliest tokens' ids (int32) and logprobs
-        (rows, length, TOP), best first, equal ones by the lower id.
 
-    """
+def _read(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`Outlook`'s totals, ids and logprobs."""
     wide = logits.float()
-    total = wide.logsumexp(dim=-1, keepdim=True)
-    own = wide.gather(-1, targets[..., None]) - total
+    totals = wide.logsumexp(dim=-1)
     values, ids = wide.topk(min(TOP, wide.shape[-1]), dim=-1)
     by_id = ids.argsort(dim=-1)
     by_value = values.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True)
     order = by_id.gather(-1, by_value)
-    return own[..., 0], ids.gather(-1, order).int(), values.gather(-1, order) - total
+    return totals, ids.gather(-1, order).int(), values.gather(-1, order) - totals[:, None]

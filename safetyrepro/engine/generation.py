@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from safetyrepro.engine.api import Decoding, Generated
-from safetyrepro.engine.forward import FixedShape, Likeliest, check_finite, kept
+from safetyrepro.engine.forward import FixedShape, Likeliest, check_finite
 from safetyrepro.engine.tokenizer import FastTokenizer
 
 
@@ -43,32 +43,28 @@ def generate(
 ) -> PackedGeneration:
     """Continue `prompt` until an end token, a stop string, `max_tokens`, or the model's `max_length`.
 
-    The prompt's forward pass is the one that scoring takes, so that at one row and a bucket of one the first greedy
-    token is the scored sequence's likeliest next token, bit for bit.
+    The prompt is computed as scoring computes it, so that at one row and a bucket of one the first greedy token is
+    the scored sequence's likeliest next token, bit for bit.
     """
-    from transformers import DynamicCache
-
     sample = _sampler(prompt, decoding) if decoding.temperature > 0 else None
     stops = _Stops(tokenizer, decoding.stop)
-    cache = DynamicCache(config=shape.model.config)
-    fed = torch.tensor([list(prompt)], device=shape.device)
+    outlook, cache = shape.prefill(prompt)
     ids: list[int] = []
     rows: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
     text, reason = "", "length"
-    for _ in range(min(decoding.max_tokens, max_length - len(prompt))):
-        logits = shape.logits(shape.hidden(fed, cache)[:, -1:])
-        fed = torch.tensor([[0 if sample is None else sample(logits)]], device=shape.device)
-        own, top_ids, top_logprobs = kept(logits, fed)
-        if sample is None:
-            own, fed = top_logprobs[..., 0], top_ids[..., 0].long()
-        rows.append((own, top_ids, top_logprobs))
-        token = int(fed)
+    for left in reversed(range(min(decoding.max_tokens, max_length - len(prompt)))):
+        token = int(outlook.ids[0, 0]) if sample is None else sample(outlook.logits[0])
+        fed = torch.tensor([token], device=shape.device)
+        own = outlook.logprobs[:, 0] if sample is None else outlook.logprobs_of(fed)
+        rows.append((own, outlook.ids, outlook.logprobs))
         ids.append(token)
         ended, text = stops.after(ids)
         if ended:
             reason = "stop"
             break
-    logprobs, likely, likely_logprobs = (torch.cat(parts, dim=1)[0].cpu().numpy() for parts in zip(*rows, strict=True))
+        if left:
+            outlook = shape.outlook(shape.hidden(fed[None], cache))
+    logprobs, likely, likely_logprobs = (torch.cat(parts).cpu().numpy() for parts in zip(*rows, strict=True))
     likeliest = Likeliest(likely, likely_logprobs)
     check_finite(logprobs, likeliest)
     return PackedGeneration(tuple(ids), text, reason, logprobs, likeliest)
@@ -94,13 +90,13 @@ class _Stops:
 
 
 def _sampler(prompt: Sequence[int], decoding: Decoding) -> Callable[[torch.Tensor], int]:
-    """Draws the next token from logits (1, 1, vocabulary); its draws follow from prompt and decoding alone."""
+    """Draws the next token from logits (vocabulary,); its draws follow from prompt and decoding alone."""
     source = f"{decoding.seed} {decoding.choice} {decoding.repeat} {','.join(map(str, prompt))}"
     generator = torch.Generator()
     generator.manual_seed(int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], "big") >> 1)
 
     def sample(logits: torch.Tensor) -> int:
-        wide = (logits[0, 0].double() / decoding.temperature).cpu()
+        wide = (logits.double() / decoding.temperature).cpu()
         chances, order = wide.softmax(-1).sort(descending=True, stable=True)
         reached = chances.cumsum(-1)
         if decoding.top_p < 1:

@@ -16,6 +16,7 @@ from safetyrepro.engine import nf4
 from safetyrepro.engine.api import ModelInfo
 from safetyrepro.engine.exact import ExactEngine
 from safetyrepro.engine.forward import FixedShape
+from safetyrepro.engine.prefix import CHUNK, ChunkedShape
 from safetyrepro.engine.source import Source, find_source
 from safetyrepro.engine.tokenizer import FastTokenizer, read_tokenizer, tokenizer_folder
 from safetyrepro.errors import InputError
@@ -35,7 +36,7 @@ def load_exact(spec: ModelSpec, progress: Callable[[str], None]) -> ExactEngine:
     layers = _quantise(model, spec, progress)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device)
-    shape = FixedShape(model, rows=spec.batch_rows, bucket=spec.length_bucket, pad_id=min(tokenizer.eos_ids))
+    shape = _shape(model, spec, pad_id=min(tokenizer.eos_ids))
     max_length = int(model.config.get_text_config().max_position_embeddings)
     info = ModelInfo(
         name=source.name,
@@ -43,7 +44,7 @@ def load_exact(spec: ModelSpec, progress: Callable[[str], None]) -> ExactEngine:
         weights_verified=source.weights_verified,
         source_quant=source.source_quant,
         numerics=f"{spec.quant}/{spec.compute_dtype}/{spec.decode if spec.quant == 'nf4' else '-'}/{spec.mode}",
-        details={**source.details, **_details(spec, model, layers, threads)},
+        details={**source.details, **_details(spec, shape, layers, threads)},
         licence=source.licence,
         tokenizer_dir=tokenizer_folder(hugging_face, max_length),
         has_chat_template=tokenizer.has_chat_template,
@@ -120,7 +121,16 @@ def _quantise(model: Any, spec: ModelSpec, progress: Callable[[str], None]) -> i
     return nf4.to_kernels(model, double_quant=spec.double_quant, compute_dtype=dtype)
 
 
-def _details(spec: ModelSpec, model: Any, layers: int, threads: int) -> dict[str, str]:
+def _shape(model: Any, spec: ModelSpec, pad_id: int) -> FixedShape:
+    if spec.batch_rows == spec.length_bucket == 1:
+        chunked = ChunkedShape(model, pad_id=pad_id)
+        if chunked.fits():
+            return chunked
+    return FixedShape(model, rows=spec.batch_rows, bucket=spec.length_bucket, pad_id=pad_id)
+
+
+def _details(spec: ModelSpec, shape: FixedShape, layers: int, threads: int) -> dict[str, str]:
+    model = shape.model
     device = next(model.parameters()).device
     quantised = {
         "nf4_block_size": str(nf4.BLOCK_SIZE),
@@ -134,6 +144,7 @@ def _details(spec: ModelSpec, model: Any, layers: int, threads: int) -> dict[str
         "attention": str(model.config._attn_implementation),
         "batch_rows": str(spec.batch_rows),
         "length_bucket": str(spec.length_bucket),
+        "prefix_chunk": str(CHUNK) if isinstance(shape, ChunkedShape) else "none",
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "threads": str(threads),
         "torch": version("torch"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -111,7 +110,7 @@ def test_a_suite_that_dies_fails_alone_and_is_retried(tiny_model: Path, tmp_path
     wait_for(lambda: suite_process(process, "helm") is not None, process)
     victim = suite_process(process, "helm")
     assert victim is not None
-    os.killpg(victim.pid, signal.SIGKILL)
+    victim.kill()
     _, stderr = process.communicate(timeout=240)
     assert process.returncode == 3, stderr
     found = {cell["suite"]: cell for cell in cells(out).values()}
