@@ -27,7 +27,7 @@ from safetyrepro.records import Record, write_records
 if TYPE_CHECKING:
     from safetyrepro.benchmarks.base import Data
     from safetyrepro.canonical import Canonical
-    from safetyrepro.engine.api import Engine
+    from safetyrepro.engine.api import ModelInfo
     from safetyrepro.gateway import Gateway
     from safetyrepro.progress import Progress
     from safetyrepro.suites import Environment
@@ -67,7 +67,7 @@ def lock_sha256(environment: Environment | None) -> str | None:
 
 def run_cell(
     site: Site,
-    engine: Engine,
+    model: ModelInfo,
     gateway: Gateway,
     canonical: Canonical,
     environment: Environment | None,
@@ -85,7 +85,7 @@ def run_cell(
         config=entry.config,
         config_id=entry.config_id,
         cell_id=cell_id(entry.config, site.model, site.suite, site.arm),
-        model=engine.info,
+        model=model,
         benchmark=benchmarks.get(entry.config.benchmark.name),
         data=entry.data,
         canonical=canonical,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +147,8 @@ def _run_model(
     progress.say(f"Loading {model.id} ({model.quant}, {model.compute_dtype})")
     engine = load(model)
     try:
-        facts = _model_facts(engine.info)
+        info = replace(engine.info, name=_label(engine.info, model, _models(plan.configs)))
+        facts = _model_facts(info)
         _write_plan(plan, prepared, sites, environments, [*earlier, facts])
         canonical = {
             entry.config_id: render(
@@ -160,10 +161,16 @@ def _run_model(
             for site in sites:
                 if site.model == model:
                     rendering = canonical[site.prepared.config_id]
-                    run_cell(site, engine, gateway, rendering, environments.get(site.suite), progress)
+                    run_cell(site, info, gateway, rendering, environments.get(site.suite), progress)
     finally:
         engine.close()
     return facts
+
+
+def _label(info: ModelInfo, model: ModelSpec, models: Sequence[ModelSpec]) -> str:
+    """The model's name, with its numerics where the experiment holds it more than once."""
+    alike = [other for other in models if Path(other.id).name == Path(model.id).name]
+    return info.name if len(alike) == 1 else f"{info.name} ({info.numerics}, {model_key(model)[:6]})"
 
 
 def _model_facts(info: ModelInfo) -> ModelFacts:
