@@ -92,7 +92,7 @@ class ExactEngine:
 
     @property
     def tokens_forwarded(self) -> int:
-        """Tokens that went through the model since the load: padding, generated ones and trials at load included."""
+        """Tokens that went through the model since the load: padding, generated ones and the trial at load included."""
         return self._shape.forwarded
 
     def close(self) -> None:

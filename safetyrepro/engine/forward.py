@@ -80,7 +80,9 @@ class Outlook:
 
     def rows(self, start: int, stop: int) -> Outlook:
         """The positions from `start` to before `stop`."""
-        return Outlook(self.logits[start:stop], self.totals[start:stop], self.ids[start:stop], self.logprobs[start:stop])
+        return Outlook(
+            self.logits[start:stop], self.totals[start:stop], self.ids[start:stop], self.logprobs[start:stop]
+        )
 
     def copy(self) -> Outlook:
         """The same in memory of its own."""
@@ -137,8 +139,10 @@ class FixedShape:
             outlook = self.outlook(hidden[:, start:stop])
             own = outlook.logprobs_of(targets[:, start:stop].flatten())
             flat = (own, outlook.ids, outlook.logprobs)
-            pieces.append([part.unflatten(0, (self.rows, stop - start)) for part in flat])
-        own, top_ids, top_logprobs = (torch.cat(parts, dim=1).cpu().numpy() for parts in zip(*pieces, strict=True))
+            pieces.append([part.reshape(self.rows, stop - start, *part.shape[1:]) for part in flat])
+        own_logprobs, top_ids, top_logprobs = (
+            torch.cat(parts, dim=1).cpu().numpy() for parts in zip(*pieces, strict=True)
+        )
         results = []
         for row, sequence in enumerate(sequences):
             last = len(sequence) - 1
@@ -147,8 +151,8 @@ class FixedShape:
                 np.concatenate([top_ids[row, :last], following.ids]),
                 np.concatenate([top_logprobs[row, :last], following.logprobs]),
             )
-            check_finite(own[row, :last], likeliest)
-            results.append(PackedScore(own[row, :last].copy(), likeliest))
+            check_finite(own_logprobs[row, :last], likeliest)
+            results.append(PackedScore(own_logprobs[row, :last].copy(), likeliest))
         return results
 
     def hidden(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
@@ -191,7 +195,7 @@ def check_finite(logprobs: NDArray[np.float32], likeliest: Likeliest) -> None:
 
 def read(logits: torch.Tensor) -> Outlook:
     """What `logits` (n, vocabulary) say, as log-softmax at fp32."""
-    found = [_read(piece) for piece in logits.split(max(1, _READ_AT_ONCE // logits.shape[-1]))]
+    found = [_read(piece) for piece in torch.split(logits, max(1, _READ_AT_ONCE // logits.shape[-1]))]
     return Outlook(logits, *(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 

@@ -125,6 +125,7 @@ def _shape(model: Any, spec: ModelSpec, pad_id: int) -> FixedShape:
     if spec.batch_rows == spec.length_bucket == 1:
         chunked = ChunkedShape(model, pad_id=pad_id)
         if chunked.fits():
+            chunked.quicken()
             return chunked
     return FixedShape(model, rows=spec.batch_rows, bucket=spec.length_bucket, pad_id=pad_id)
 
