@@ -22,7 +22,7 @@ from safetyrepro.engine.api import TOP
 from safetyrepro.engine.forward import FixedShape, Likeliest, Outlook, PackedScore, check_finite
 from safetyrepro.engine.memo import Memo
 
-CHUNK: Final = 64
+CHUNK: Final = 32
 """Tokens of a chunk: part of the numerics. Shorter ones share more, longer ones use the processor better."""
 _FEW: Final = 64
 """Below so many rows, and above one, libraries multiply by a weight faster from its other side."""
