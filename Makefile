@@ -16,7 +16,7 @@ $(VENV)/installed: pyproject.toml
 demo: setup
 	$(BIN)/safetyrepro models pull smollm2-135m-instruct gemma3-270m
 	$(BIN)/safetyrepro suites sync
-	$(BIN)/safetyrepro anchor run anchor_configs/anchors/truthfulqa-mc1-pocket.yaml anchor_configs/anchors/bbq-pocket.yaml --limit 12 --out $(DEMO)
+	$(BIN)/safetyrepro anchor run anchor_configs/anchors/truthfulqa-mc1-pocket.yaml anchor_configs/anchors/bbq-pocket.yaml --limit 8 --out $(DEMO)
 
 test: setup
 	$(BIN)/safetyrepro models pull smollm2-135m-instruct gemma3-270m
