@@ -15,15 +15,16 @@ OUT/report.json, OUT/report.html
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from safetyrepro.adapters.base import Setting
 from safetyrepro.atomic import write_json
 from safetyrepro.config import Config
 from safetyrepro.errors import InputError
+from safetyrepro.gateway.wire import read_wire
 from safetyrepro.records import Record, read_records
 
 State = Literal["done", "failed", "absent"]
@@ -119,6 +120,8 @@ class Experiment:
     versions: Mapping[str, str]
     """Python, safetyrepro, torch and the like."""
     cells: tuple[CellOutcome, ...]
+    unfinished: tuple[str, ...] = ()
+    """Folder names of planned cells that have not ended."""
 
 
 def write_plan(
@@ -150,6 +153,8 @@ def read_cell(folder: Path) -> CellFacts | None:
         return None
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
+        if body["state"] not in get_args(State):
+            raise ValueError(f"state is {body['state']!r}")
         return CellFacts(**{**body, "settings": tuple(Setting(**setting) for setting in body["settings"])})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a cell's facts ({error}); delete the cell's folder and run again.") from None
@@ -171,6 +176,8 @@ def load_experiment(folder: Path) -> Experiment:
         raise InputError(f"{folder}: holds no experiment.json; name a folder that `safetyrepro anchor run` wrote.")
     try:
         body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(body, dict):
+            raise ValueError("it is no mapping")
         if body.get("schema") != "1":
             raise InputError(f"{path}: schema is {body.get('schema')!r}, this version reads '1'.")
         configs = tuple(
@@ -188,15 +195,32 @@ def load_experiment(folder: Path) -> Experiment:
         versions = body["versions"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not an experiment of this version ({' '.join(str(error).split())}).") from None
-    cells = []
+    cells: list[CellOutcome] = []
+    unfinished: list[str] = []
     for name in names:
         if Path(name).name != name or name in {".", ".."}:
             raise InputError(f"{path}: cell {name!r} is no plain folder name.")
         cell = folder / "cells" / name
         facts = read_cell(cell)
         if facts is None:
+            unfinished.append(name)
             continue
         records = tuple(read_records(cell / "records.parquet")) if facts.state == "done" else ()
         wire = cell / "wire.jsonl"
+        if facts.state == "done":
+            _check_wire(wire, records)
         cells.append(CellOutcome(facts, records, wire if wire.is_file() else None))
-    return Experiment(configs, models, suites, versions, tuple(cells))
+    if names and not cells:
+        raise InputError(f"{folder}: none of its {len(names)} cells has ended; run `safetyrepro anchor run` again.")
+    return Experiment(configs, models, suites, versions, tuple(cells), tuple(unfinished))
+
+
+def _check_wire(path: Path, records: Sequence[Record]) -> None:
+    """Hold a finished cell's wire log to the requests that its records claim."""
+    claimed = {wire_id for record in records for wire_id in record.wire_ids}
+    found = {row.wire_id for row in read_wire(path)} if path.is_file() else set()
+    if found != claimed:
+        raise InputError(
+            f"{path}: holds {len(found & claimed)} of the {len(claimed)} requests that the cell's records name; "
+            "delete the cell's folder and run again."
+        )

@@ -36,7 +36,7 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="safetyrepro")
 def cli() -> None:
-    r"""Is "model A is safer than model B" a property of the models, or of the harness that scored them?
+    """Is "model A is safer than model B" a property of the models, or of the harness that scored them?
 
     \b
     Example:
@@ -65,4 +65,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        named = "" if error.filename is None else f"{error.filename}: "
+        click.echo(f"Error: {named}{error.strerror or error}; make it readable or writable, or name another.", err=True)
+        sys.exit(2)
     sys.exit(result if isinstance(result, int) else 0)

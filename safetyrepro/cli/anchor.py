@@ -52,7 +52,7 @@ def run(
     suite_timeout: float | None,
     as_json: bool,
 ) -> int:
-    r"""Run CONFIGS (one or more YAML files) through the suites, then write the report.
+    """Run CONFIGS (one or more YAML files) through the suites, then write the report.
 
     Started again with the same --out, it keeps what is finished and goes on.
 
@@ -77,7 +77,7 @@ def run(
 @click.option("--redact", is_flag=True, help="Leave prompts and outputs out of the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of sentences.")
 def report(folder: Path, redact: bool, as_json: bool) -> int:
-    r"""Write the report of FOLDER again from its records.
+    """Write the report of FOLDER again from its records.
 
     \b
     Example:
@@ -99,8 +99,10 @@ def _write(experiment: Experiment, folder: Path, *, redact: bool, as_json: bool)
         click.echo(f"\n{finding}\n\nReport: {html_path}\nThe same as data: {json_path}")
     for cell in failed:
         click.echo(f"Failed: {cell.facts.name}: {(cell.facts.reason or '').splitlines()[0]}", err=True)
-    if failed:
-        click.echo("The others' results are kept; run the same command again to retry the failed ones.", err=True)
+    for name in experiment.unfinished:
+        click.echo(f"Not ended yet: {name}", err=True)
+    if failed or experiment.unfinished:
+        click.echo("What is finished is kept; `safetyrepro anchor run` with the same --out runs the rest.", err=True)
         return EXIT_INCONCLUSIVE
     if not as_json:
         click.echo("Next: open the report in a browser; `safetyrepro anchor report` writes it again.")

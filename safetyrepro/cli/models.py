@@ -15,7 +15,7 @@ def models() -> None:
 @models.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def pull(names: tuple[str, ...]) -> None:
-    r"""Fetch the models NAME into the cache, check them, and make them ready to load.
+    """Fetch the models NAME into the cache, check them, and make them ready to load.
 
     \b
     Example:
@@ -42,7 +42,7 @@ def pull(names: tuple[str, ...]) -> None:
 @models.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def list_models(as_json: bool) -> None:
-    r"""List the models that can be pulled, with licence and state.
+    """List the models that can be pulled, with licence and state.
 
     \b
     Example:

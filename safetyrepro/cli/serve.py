@@ -49,7 +49,7 @@ def serve(
     no_memo: bool,
     as_json: bool,
 ) -> int:
-    r"""Serve MODEL (a pulled name, a folder or a GGUF file) until Ctrl-C.
+    """Serve MODEL (a pulled name, a folder or a GGUF file) until Ctrl-C.
 
     Requests need the token that is printed, or the one in SAFETYREPRO_TOKEN, and every one of them is logged. The
     key of an upstream server is read from SAFETYREPRO_UPSTREAM_KEY.

@@ -21,7 +21,7 @@ def suites() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--rebuild", is_flag=True, help="Build anew even what is ready.")
 def sync(names: tuple[str, ...], rebuild: bool) -> None:
-    r"""Build the environments of the suites NAME (all of them by default) that are not ready.
+    """Build the environments of the suites NAME (all of them by default) that are not ready.
 
     \b
     Example:
@@ -42,7 +42,7 @@ def sync(names: tuple[str, ...], rebuild: bool) -> None:
 @suites.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def list_suites(as_json: bool) -> None:
-    r"""List the suites with version, lock and state.
+    """List the suites with version, lock and state.
 
     \b
     Example:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -62,3 +63,18 @@ def test_bad_usage_is_exit_code_two_without_traceback(arguments: list[str]) -> N
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "Error: " in done.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = Path(__file__).parents[2] / "anchor_configs" / "anchors" / "bbq-pocket.yaml"
+    command = [sys.executable, "-m", "safetyrepro", "anchor", "run", str(config), "--out", str(tmp_path / "file" / "x")]
+    done = subprocess.run([*command, "--suite", "native"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "Error: " in done.stderr
+
+
+def test_examples_keep_their_lines() -> None:
+    done = subprocess.run([sys.executable, "-m", "safetyrepro", "--help"], capture_output=True, text=True, check=True)
+    assert "\n    safetyrepro models pull smollm2-135m-instruct\n" in done.stdout
