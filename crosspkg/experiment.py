@@ -117,7 +117,10 @@ def _check_rendering(model: ModelSpec, prepared: Sequence[Prepared]) -> None:
     tokenizer = load_tokenizer(model)
     for entry in prepared:
         if model in entry.config.models:
-            render(entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, tokenizer)
+            try:
+                render(entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, tokenizer)
+            except InputError as error:
+                raise InputError(f"config {entry.config.name}, model {model.id}: {error}") from None
 
 
 def _environments(configs: Sequence[Config], progress: Progress) -> dict[str, Environment]:
