@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.helm import adapter
 from safetyrepro.adapters.helm.layout import BBQ_TEST_ROWS, instance_text, layouts
 from safetyrepro.adapters.record import divisors
-from safetyrepro.benchmarks import Item, get, load_data
-from safetyrepro.canonical import ids_sha256, render
-from safetyrepro.config import Arm, Config, ModelSpec, cell_id, config_id
+from safetyrepro.benchmarks import Item
+from safetyrepro.canonical import ids_sha256
+from safetyrepro.config import Arm, ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import SuiteFailure
@@ -27,6 +28,7 @@ from safetyrepro.gateway import Gateway
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
+from tests.adapters.cells import cell_of
 from tests.tiny import make_tiny_model
 
 CHAT = {"enabled": True, "system": "Answer briefly."}
@@ -77,29 +79,7 @@ class Ran:
         return adapter.normalise(self.cell, self.out_dir, self.wire)
 
 
-def make_cell(engine: Engine, arm: Arm, **changes: Any) -> Cell:
-    body = {
-        "name": "tiny",
-        "benchmark": {"name": "truthfulqa", "items": {"count": 3, "seed": 2}},
-        "metric": "mc1",
-        "models": [{"id": "tiny", "quant": "none"}],
-        **changes,
-    }
-    config = Config.model_validate_json(json.dumps(body))
-    benchmark, data = get(config.benchmark.name), load_data(config, None)
-    return Cell(
-        run_id="run",
-        suite="helm",
-        suite_version="0.5.16",
-        arm=arm,
-        config=config,
-        config_id=config_id(config),
-        cell_id=cell_id(config, config.models[0], "helm", arm),
-        model=engine.info,
-        benchmark=benchmark,
-        data=data,
-        canonical=render(config, benchmark, data, engine.tokenizer),
-    )
+make_cell = partial(cell_of, "helm", "0.5.16")
 
 
 def job_of(cell: Cell) -> Job:

@@ -6,17 +6,16 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.inspect_ai import adapter
 from safetyrepro.adapters.record import divisors
-from safetyrepro.benchmarks import get, load_data
-from safetyrepro.canonical import ids_sha256, render
-from safetyrepro.config import Arm, Config, cell_id, config_id
+from safetyrepro.canonical import ids_sha256
+from safetyrepro.config import Arm
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import SuiteFailure
 from safetyrepro.gateway import Gateway
@@ -24,6 +23,7 @@ from safetyrepro.gateway.refusal import Refusal
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
+from tests.adapters.cells import cell_of
 
 CHAT = {"enabled": True, "system": "Answer briefly."}
 GREEDY = {"max_tokens": 24, "stop": ["\n\n"], "seed": 5}
@@ -83,29 +83,7 @@ class Ran:
         return adapter.normalise(self.cell, self.out_dir, self.wire)
 
 
-def make_cell(engine: Engine, arm: Arm, **changes: Any) -> Cell:
-    body = {
-        "name": "tiny",
-        "benchmark": {"name": "truthfulqa", "items": {"count": 3, "seed": 2}},
-        "metric": "mc1",
-        "models": [{"id": "tiny", "quant": "none"}],
-        **changes,
-    }
-    config = Config.model_validate_json(json.dumps(body))
-    benchmark, data = get(config.benchmark.name), load_data(config, None)
-    return Cell(
-        run_id="run",
-        suite="inspect_ai",
-        suite_version="0.3.285",
-        arm=arm,
-        config=config,
-        config_id=config_id(config),
-        cell_id=cell_id(config, config.models[0], "inspect_ai", arm),
-        model=engine.info,
-        benchmark=benchmark,
-        data=data,
-        canonical=render(config, benchmark, data, engine.tokenizer),
-    )
+make_cell = partial(cell_of, "inspect_ai", "0.3.285")
 
 
 def job_of(cell: Cell) -> Job:

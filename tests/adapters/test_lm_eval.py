@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,8 @@ import pytest
 
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.lm_eval import adapter
-from safetyrepro.benchmarks import get, load_data
-from safetyrepro.canonical import ids_sha256, render
-from safetyrepro.config import Arm, Config, ModelSpec, cell_id, config_id
+from safetyrepro.canonical import ids_sha256
+from safetyrepro.config import Arm, ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import SuiteFailure
@@ -28,6 +28,7 @@ from safetyrepro.gateway import Gateway
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
+from tests.adapters.cells import cell_of
 from tests.tiny import make_tiny_model
 
 CHAT: dict[str, Any] = {"enabled": True, "system": "Answer briefly."}
@@ -96,29 +97,7 @@ def replies(cell: Cell) -> list[str]:
     return made
 
 
-def make_cell(engine: Engine, arm: Arm, data_dir: Path | None = None, **changes: Any) -> Cell:
-    body = {
-        "name": "tiny",
-        "benchmark": {"name": "truthfulqa", "items": {"count": 3, "seed": 2}},
-        "metric": "mc1",
-        "models": [{"id": "tiny", "quant": "none"}],
-        **changes,
-    }
-    config = Config.model_validate_json(json.dumps(body))
-    benchmark, data = get(config.benchmark.name), load_data(config, data_dir)
-    return Cell(
-        run_id="run",
-        suite="lm_eval",
-        suite_version="0.4.13",
-        arm=arm,
-        config=config,
-        config_id=config_id(config),
-        cell_id=cell_id(config, config.models[0], "lm_eval", arm),
-        model=engine.info,
-        benchmark=benchmark,
-        data=data,
-        canonical=render(config, benchmark, data, engine.tokenizer),
-    )
+make_cell = partial(cell_of, "lm_eval", "0.4.13")
 
 
 def job_of(cell: Cell) -> Job:
