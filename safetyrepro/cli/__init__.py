@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from typing import Any
@@ -67,6 +68,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(141)
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename}: "
-        click.echo(f"Error: {named}{error.strerror or error}; make it readable or writable, or name another.", err=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "make room and run the same command again" if full else "make it readable or writable, or name another"
+        click.echo(f"Error: {named}{error.strerror or error}; {advice}.", err=True)
         sys.exit(2)
     sys.exit(result if isinstance(result, int) else 0)
