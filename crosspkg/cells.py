@@ -20,6 +20,7 @@ from safetyrepro.adapters.base import Absent, Cell, Job, Setting
 from safetyrepro.atomic import write_json
 from safetyrepro.config import Arm, Config, ModelSpec, canonical_sha256, cell_id
 from safetyrepro.crosspkg.folder import CellFacts, State, read_cell, write_cell
+from safetyrepro.crosspkg.schedule import Halt
 from safetyrepro.errors import SuiteFailure
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record, write_records
@@ -72,6 +73,7 @@ def run_cell(
     canonical: Canonical,
     environment: Environment | None,
     progress: Progress,
+    halt: Halt,
 ) -> None:
     """Run one cell unless it is done, and leave its outcome in its folder; a suite that dies fails this cell alone."""
     folder = site.folder
@@ -105,7 +107,7 @@ def run_cell(
     task = progress.task(site.folder.name, job.expected_requests)
     started = time.monotonic()
     try:
-        records = _execute(site, cell, job, folder, gateway, environment, task.update)
+        records = _execute(site, cell, job, folder, gateway, environment, task.update, halt)
     except SuiteFailure as failure:
         reason = str(failure)
         _settle(
@@ -147,6 +149,7 @@ def _execute(
     gateway: Gateway,
     environment: Environment | None,
     on_requests: Callable[[int], None],
+    halt: Halt,
 ) -> list[Record]:
     from safetyrepro.suites.jobs import run as run_job
 
@@ -155,6 +158,11 @@ def _execute(
     write_json(folder / "job.json", job.payload)
     adapter = adapters.get(cell.suite)
     run = gateway.open_run(cell.run_id, folder / "wire.jsonl", memo=site.memo)
+
+    def tick() -> None:
+        halt.check()
+        on_requests(run.requests)
+
     try:
         run_job(
             Path(sys.executable) if environment is None else environment.python,
@@ -168,7 +176,7 @@ def _execute(
                 "SAFETYREPRO_TOKENIZER": str(cell.model.tokenizer_dir),
             },
             timeout=site.suite_timeout,
-            on_tick=lambda: on_requests(run.requests),
+            on_tick=tick,
         )
     finally:
         gateway.close_run(cell.run_id)

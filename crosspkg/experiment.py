@@ -1,4 +1,4 @@
-"""The anchor comparison: every config, model, suite and arm as one cell, run one after the other and kept on disk."""
+"""The anchor comparison: every config, model, suite and arm as one cell, each kept on disk."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from safetyrepro.crosspkg.folder import (
     load_experiment,
     write_plan,
 )
+from safetyrepro.crosspkg.schedule import Halt, cells_at_once, run_all
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,9 +113,9 @@ def _slug(model: str) -> str:
 
 def _check_rendering(model: ModelSpec, prepared: Sequence[Prepared]) -> None:
     """Refuse, before any weights are loaded, what this model's tokenizer cannot render."""
-    from safetyrepro.engine import load_tokenizer
+    from safetyrepro.gateway import tokenizer_of
 
-    tokenizer = load_tokenizer(model)
+    tokenizer = tokenizer_of(model)
     for entry in prepared:
         if model in entry.config.models:
             try:
@@ -144,29 +145,31 @@ def _run_model(
     earlier: Sequence[ModelFacts],
     progress: Progress,
 ) -> ModelFacts:
-    from safetyrepro.engine import load
-    from safetyrepro.gateway import Gateway
+    from safetyrepro.gateway import Gateway, serve_model
 
-    progress.say(f"Loading {model.id} ({model.quant}, {model.compute_dtype})")
-    engine = load(model)
+    if model.upstream is None:
+        progress.say(f"Loading {model.id} ({model.quant}, {model.compute_dtype})")
+    served = serve_model(model)
     try:
-        info = replace(engine.info, name=_label(engine.info, model, _models(plan.configs)))
+        info = replace(served.info, name=_label(served.info, model, _models(plan.configs)))
         facts = _model_facts(info)
         _write_plan(plan, prepared, sites, environments, [*earlier, facts])
         canonical = {
             entry.config_id: render(
-                entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, engine.tokenizer
+                entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, served.tokenizer
             )
             for entry in prepared
             if model in entry.config.models
         }
-        with Gateway(engine) as gateway:
-            for site in sites:
-                if site.model == model:
-                    rendering = canonical[site.prepared.config_id]
-                    run_cell(site, info, gateway, rendering, environments.get(site.suite), progress)
+        with Gateway(served.backend) as gateway:
+
+            def run(site: Site, halt: Halt) -> None:
+                rendering = canonical[site.prepared.config_id]
+                run_cell(site, info, gateway, rendering, environments.get(site.suite), progress, halt)
+
+            run_all([site for site in sites if site.model == model], run, cells_at_once(model))
     finally:
-        engine.close()
+        served.backend.close()
     return facts
 
 
@@ -234,11 +237,24 @@ def _versions() -> dict[str, str]:
 
 
 def narrowed(
-    config: Config, suites: Sequence[str], arms: Sequence[str], models: Sequence[str], limit: int | None
+    config: Config,
+    suites: Sequence[str],
+    arms: Sequence[str],
+    models: Sequence[str],
+    limit: int | None,
+    upstream: tuple[str, Path] | None = None,
 ) -> Config:
     """The config with only these suites and arms, these models instead of its own, and its first `limit` items.
 
     An empty sequence or None leaves the config's own. Fewer items are another `config_id`, as they should be.
+
+    Args:
+        config: The config to narrow.
+        suites: Suites to keep.
+        arms: Arms to keep.
+        models: Models by id; one that the config does not name gets the defaults.
+        limit: How many items at most.
+        upstream: URL of the server that holds the models, and the folder of their tokenizer.
 
     Raises:
         InputError: the config with these changes is impossible.
@@ -251,6 +267,12 @@ def narrowed(
     if models:
         own = {model.id: model for model in config.models}
         changes["models"] = [(own.get(name) or ModelSpec(id=name)).model_dump(mode="json") for name in models]
+    if upstream is not None:
+        url, tokenizer = upstream
+        names = models or [model.id for model in config.models]
+        changes["models"] = [
+            ModelSpec(id=name, upstream=url, tokenizer=str(tokenizer)).model_dump(mode="json") for name in names
+        ]
     body = {**config.model_dump(mode="json"), **changes}
     items = body["benchmark"]["items"]
     if limit is not None and items["ids"] is not None:

@@ -61,7 +61,7 @@ class ModelFacts:
     """`ModelInfo` as an experiment keeps it (no folder of one machine)."""
 
     name: str
-    weights_sha256: str
+    weights_sha256: str | None
     weights_verified: bool
     source_quant: str | None
     numerics: str

@@ -7,17 +7,30 @@ nothing else: not the models, not the runners, not a label, not a path on one ma
 from __future__ import annotations
 
 import hashlib
+import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import rfc8785
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 SUITES: tuple[str, ...] = ("lm_eval", "helm", "inspect_ai", "native")
 LARGEST_SEED = 2**32 - 1
 """What every suite's random generator takes."""
 UNVERIFIED: Literal["unverified"] = "unverified"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+ENGINE_FIELDS: tuple[str, ...] = (
+    "quant",
+    "double_quant",
+    "compute_dtype",
+    "decode",
+    "mode",
+    "batch_rows",
+    "length_bucket",
+    "threads",
+)
+"""What `ModelSpec` says about the engine's numerics."""
 
 
 class Arm(StrEnum):
@@ -26,6 +39,15 @@ class Arm(StrEnum):
     SHIPPED = "shipped"
     NOMINAL = "nominal"
     MATCHED = "matched"
+
+
+def _hash_or_unverified(value: str | None) -> str | None:
+    if value is not None and value != UNVERIFIED and not SHA256.fullmatch(value):
+        raise ValueError("give the 64 lower-case hex digits of a SHA-256, or 'unverified' until it is resolved")
+    return value
+
+
+Hash = Annotated[str | None, AfterValidator(_hash_or_unverified)]
 
 
 class Strict(BaseModel):
@@ -63,7 +85,7 @@ class BenchmarkSpec(Strict):
     """File or folder of the official data, relative to the data folder; None takes the usual place."""
     revision: str | None = None
     """Hub commit; `unverified` until somebody resolves it."""
-    sha256: str | None = None
+    sha256: Hash = None
     """SHA-256 of the data as read (docs/data.md says over what); `unverified` until resolved; checked otherwise."""
     categories: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Only these categories (BBQ: file names without ending), in any order."""
@@ -156,11 +178,11 @@ class ScoringSpec(Strict):
 class ModelSpec(Strict):
     """One model and its numerics; not part of `config_id`."""
 
-    id: str
+    id: str = Field(min_length=1)
     """A pulled model's name, a folder, a GGUF file or a hub id."""
     revision: str | None = None
     """Hub commit (`unverified` until resolved); only for hub ids."""
-    weights_sha256: str | None = None
+    weights_sha256: Hash = None
     """SHA-256 of the weights, checked at load; `unverified` until resolved; None records what is found."""
     source_quant: str | None = None
     """Quantisation the file already carries, such as `Q4_1`; disclosed."""
@@ -177,6 +199,19 @@ class ModelSpec(Strict):
     """Sequences are right-padded to a multiple of this many tokens."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads of the engine; None takes the machine's cores."""
+    upstream: str | None = None
+    """Base URL of a server of the OpenAI kind that serves the model under `id`; its numerics are its own."""
+    tokenizer: str | None = None
+    """Folder of the upstream model's tokenizer."""
+
+    @model_validator(mode="after")
+    def _upstream_keeps_its_numerics(self) -> ModelSpec:
+        if (self.upstream is None) != (self.tokenizer is None):
+            raise ValueError("upstream and tokenizer go together: name the server's URL and its tokenizer's folder")
+        for name in ENGINE_FIELDS if self.upstream is not None else ():
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} is the engine's, and an upstream server has its own: remove {name}")
+        return self
 
 
 class Config(Strict):
@@ -240,8 +275,11 @@ def config_id(config: Config) -> str:
 
 
 def model_key(model: ModelSpec) -> str:
-    """The id of a model with its numerics (64 hex digits)."""
-    return canonical_sha256(model.model_dump(mode="json"))
+    """The id of a model with its numerics (64 hex digits); an upstream's URL and local paths are no part of it."""
+    body = model.model_dump(mode="json", exclude={"upstream", "tokenizer"})
+    if model.upstream is not None:
+        body = {name: value for name, value in body.items() if name not in ENGINE_FIELDS} | {"upstream": True}
+    return canonical_sha256(body)
 
 
 def cell_id(config: Config, model: ModelSpec, suite: str, arm: Arm) -> str:

@@ -20,11 +20,13 @@ def data_dir(explicit: Path | None = None) -> Path | None:
     """The folder of official benchmark files: the explicit one, else `SAFETYREPRO_DATA`, else None.
 
     Raises:
-        InputError: the named folder does not exist.
+        InputError: there is no such folder.
     """
     named = explicit or (Path(os.environ["SAFETYREPRO_DATA"]) if os.environ.get("SAFETYREPRO_DATA") else None)
     if named is None:
         return None
+    if named.is_file():
+        raise InputError(f"Data folder {named} is a file; name a folder laid out as docs/data.md says.")
     if not named.is_dir():
         raise InputError(f"Data folder {named} does not exist; name a folder laid out as docs/data.md says.")
     return named.resolve()

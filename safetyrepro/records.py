@@ -43,9 +43,10 @@ class Record:
     suite_version: str
     arm: str
     model: str
-    model_sha256: str
+    model_sha256: str | None
+    """SHA-256 of the weights; None where nobody here has read them."""
     numerics: str
-    """`quant/compute dtype/decode/mode`."""
+    """`quant/compute dtype/decode/mode`, or `upstream`."""
     benchmark: str
     config_id: str
     cell_id: str

@@ -35,9 +35,11 @@ def anchor() -> None:
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Only this many items.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of official data (else SAFETYREPRO_DATA).")
+@click.option("--upstream", help="Base URL of a server of the OpenAI kind that holds the models under their ids.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="Folder of the upstream model's tokenizer.")
 @click.option("--no-memo", is_flag=True, help="Compute every request anew; in exact mode nothing changes.")
 @click.option("--redact", is_flag=True, help="Leave prompts and outputs out of the report.")
-@click.option("--suite-timeout", type=click.FloatRange(min=1), help="Stop a suite's process after this many seconds.")
+@click.option("--suite-timeout", type=click.FloatRange(1, 10**7), help="Stop a suite after this many seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of sentences.")
 def run(
     configs: tuple[Path, ...],
@@ -47,6 +49,8 @@ def run(
     models: tuple[str, ...],
     limit: int | None,
     data_dir: Path | None,
+    upstream: str | None,
+    tokenizer: Path | None,
     no_memo: bool,
     redact: bool,
     suite_timeout: float | None,
@@ -54,18 +58,24 @@ def run(
 ) -> int:
     """Run CONFIGS (one or more YAML files) through the suites, then write the report.
 
-    Started again with the same --out, it keeps what is finished and goes on.
+    Started again with the same --out, it keeps what is finished and goes on. The key of an upstream server is read
+    from SAFETYREPRO_UPSTREAM_KEY.
 
     \b
     Example:
       safetyrepro anchor run anchor_configs/anchors/truthfulqa-mc1-pocket.yaml --out out
+      safetyrepro anchor run my.yaml --model org/model --upstream http://127.0.0.1:8001/v1 --tokenizer folder --out out
     """
     from safetyrepro.config import load_config
     from safetyrepro.crosspkg.experiment import Plan, narrowed, run_experiment
+    from safetyrepro.errors import InputError
     from safetyrepro.paths import data_dir as find_data
     from safetyrepro.progress import progress
 
-    loaded = tuple(narrowed(load_config(path), suites, arms, models, limit) for path in configs)
+    if (upstream is None) != (tokenizer is None):
+        raise InputError("--upstream and --tokenizer go together: name the server's URL and its tokenizer's folder.")
+    server = None if upstream is None or tokenizer is None else (upstream, tokenizer)
+    loaded = tuple(narrowed(load_config(path), suites, arms, models, limit, server) for path in configs)
     plan = Plan(loaded, out, find_data(data_dir), memo=not no_memo, suite_timeout=suite_timeout)
     with progress() as watch:
         experiment = run_experiment(plan, watch)

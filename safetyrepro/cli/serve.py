@@ -61,7 +61,9 @@ def serve(
     """
     from safetyrepro.errors import InputError
     from safetyrepro.gateway import Upstream
+    from safetyrepro.gateway.server import bound
 
+    bound(port).close()  # Before minutes are spent on a model that then cannot be served.
     if wire.exists():
         raise InputError(f"Wire log {wire} is there already: move it away, or name another with --wire.")
     if upstream is not None:

@@ -14,12 +14,13 @@ class ModelInfo:
 
     name: str
     """For people: the pulled name, the folder's or file's name, or the hub id."""
-    weights_sha256: str
+    weights_sha256: str | None
+    """None where the weights are an upstream server's, which nobody here has read."""
     weights_verified: bool
     """Whether a hash was given beforehand and agreed."""
     source_quant: str | None
     numerics: str
-    """`quant/compute dtype/decode/mode`, such as `nf4/float32/once/exact`."""
+    """`quant/compute dtype/decode/mode`, such as `nf4/float32/once/exact`; `upstream` where they are a server's own."""
     details: Mapping[str, str]
     """Everything else worth disclosing: NF4 block size, double quantisation, batch rows, bucket, threads, versions."""
     licence: str | None

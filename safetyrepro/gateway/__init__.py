@@ -11,12 +11,20 @@ from safetyrepro.gateway.wire import Seen, WireRow, read_wire
 
 if TYPE_CHECKING:
     from safetyrepro.gateway.run import Run
+    from safetyrepro.gateway.served import Served, serve_model, tokenizer_of
     from safetyrepro.gateway.server import Gateway
     from safetyrepro.gateway.upstream import Upstream
 
-__all__ = ["Gateway", "Run", "Seen", "Upstream", "WireRow", "read_wire"]
+__all__ = ["Gateway", "Run", "Seen", "Served", "Upstream", "WireRow", "read_wire", "serve_model", "tokenizer_of"]
 
-_LATER = {"Gateway": "server", "Run": "run", "Upstream": "upstream"}
+_LATER = {
+    "Gateway": "server",
+    "Run": "run",
+    "Served": "served",
+    "Upstream": "upstream",
+    "serve_model": "served",
+    "tokenizer_of": "served",
+}
 
 
 def __getattr__(name: str) -> Any:

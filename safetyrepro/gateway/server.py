@@ -27,6 +27,23 @@ KEEP_ALIVE = 3600
 """Seconds that an idle connection is kept: a suite that thinks for minutes must not find it cut."""
 
 
+def bound(port: int) -> socket.socket:
+    """A socket bound to the port on loopback.
+
+    Raises:
+        InputError: the port is taken.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = error.strerror if isinstance(error, OSError) else "no port number"
+        raise InputError(f"Port {port} on {HOST} cannot be used ({reason}): name another, or 0.") from None
+    return listener
+
+
 class _Server(uvicorn.Server):
     """A server that tells when it listens."""
 
@@ -80,14 +97,7 @@ class Gateway:
         Raises:
             InputError: the port is taken.
         """
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, self.port))
-        except (OSError, OverflowError) as error:
-            listener.close()
-            reason = error.strerror if isinstance(error, OSError) else "no port number"
-            raise InputError(f"Port {self.port} on {HOST} cannot be used ({reason}): name another, or 0.") from None
+        listener = bound(self.port)
         self.port = listener.getsockname()[1]
         self._thread = threading.Thread(target=self._server.run, args=([listener],), name="gateway", daemon=True)
         self._thread.start()

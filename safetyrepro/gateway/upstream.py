@@ -102,6 +102,36 @@ class Upstream:
         seen = self._seen(path, body, answer) if response.is_success else ()
         return Answer(response.status_code, answer, seen)
 
+    def model(self, name: str) -> Mapping[str, Any]:
+        """What the server's `GET /models` says about the model `name`.
+
+        Raises:
+            InputError: the server cannot be reached, refuses the key, or does not list the model.
+        """
+        url = self._client.base_url
+        try:
+            response = self._client.get("/models", timeout=CONNECT_TIMEOUT)
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise InputError(f"Upstream {url}: cannot be reached ({reason}); start it or correct the URL.") from None
+        if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise InputError(f"Upstream {url}: refuses the key ({response.status_code}); put it in {KEY_VARIABLE}.")
+        try:
+            listed = parse_json(response.content).get("data") if response.is_success else None
+        except Refusal:
+            listed = None
+        models = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else None
+        if models is None:
+            raise InputError(
+                f"Upstream {url}: GET /models gave {response.status_code} and no list of models; the URL usually ends "
+                "in /v1."
+            )
+        for entry in models:
+            if entry.get("id") == name:
+                return entry
+        names = ", ".join(str(entry.get("id")) for entry in models[:5]) or "none"
+        raise InputError(f"Upstream {url}: serves no model {name!r}; it lists {names}.")
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()

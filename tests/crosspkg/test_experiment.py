@@ -133,7 +133,10 @@ def test_a_killed_run_goes_on_without_redoing_finished_suites(tiny_model: Path, 
     process = subprocess.Popen(
         command("anchor", "run", config, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
     )
-    wait_for(lambda: suite_process(process, "lm_eval") is not None, process)
+    wait_for(
+        lambda: any(cell["suite"] == "native" for cell in cells(out).values()) and suite_process(process, "lm_eval"),
+        process,
+    )
     orphan = suite_process(process, "lm_eval")
     process.kill()
     process.wait()
