@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safetyrepro.analysis.aggregate import Aggregate, aggregated
 from safetyrepro.analysis.resampling import DRAWS, LEVEL, SEED, TOLERANCE, Floats, cluster_sums, random_p
-from safetyrepro.analysis.simultaneous import simultaneous_bands
+from safetyrepro.analysis.simultaneous import difference_bands
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Spread:
     n_items: int
     n_clusters: int
     scores: tuple[float, ...]
-    """Mean of each suite on these items, in [0, 1]."""
+    """Score of each suite on these items, in [0, 1]."""
     points: float
     """Largest minus smallest, in points of 100."""
     ci_points: tuple[float, float] | None
@@ -64,14 +65,15 @@ def suite_spread(
     clusters: Sequence[str],
     labels: Sequence[str],
     *,
+    aggregate: Aggregate = "mean",
     level: float = LEVEL,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Spread:
     """Spread between suites with its null distribution and simultaneous pairwise intervals.
 
-    Formula: `max - min` over suites of the mean score. The null permutes the suites' labels within each item, whole
-    clusters together, which is what makes equal suites indistinguishable; `p = (1 + b) / (B + 1)`.
+    Formula: `max - min` over suites of the score (the mean, or parity). The null permutes the suites' labels within
+    each item, whole clusters together, which is what makes equal suites indistinguishable; `p = (1 + b) / (B + 1)`.
 
     A maximum minus a minimum is positive for equal suites too, and its bootstrap distribution lies above it: a
     percentile interval would exclude 0 although nothing differs. The interval here is read off the simultaneous
@@ -84,6 +86,7 @@ def suite_spread(
         scores: shape (suites, items), every entry a number in [0, 1]: only items that all suites scored.
         clusters: the cluster of each item.
         labels: the suites.
+        aggregate: how item scores make a suite's score.
         level: coverage of all pairwise intervals together.
         draws: permutations, and bootstrap draws.
         seed: seed of both, kept in the result.
@@ -96,35 +99,38 @@ def suite_spread(
     if not np.isfinite(scores).all():
         raise ValueError("scores hold a value that is no number: keep only items that all suites scored")
     sums, sizes = cluster_sums(scores, clusters)
-    n_items, means = len(clusters), scores.mean(axis=1)
-    points = 100 * float(means.max() - means.min())
-    null = 100 * permuted_spreads(sums, draws, seed) / n_items
+    n_items, own = len(clusters), aggregated(aggregate, scores.mean(axis=1))
+    points = 100 * float(own.max() - own.min())
+    null = 100 * permuted_spreads(sums, draws, seed, items=n_items, aggregate=aggregate)
     indices = list(itertools.combinations(range(len(labels)), 2))
-    differences = np.array([scores[i] - scores[j] for i, j in indices])
-    bands = simultaneous_bands(differences, clusters, level=level, draws=draws, seed=seed)
+    left, right = (list(side) for side in zip(*indices, strict=True))
+    held = difference_bands(
+        scores[left], scores[right], clusters, aggregate=aggregate, level=level, draws=draws, seed=seed
+    )
+    by_item = scores[left] - scores[right]
     pairs = tuple(
         PairDifference(
             labels[i],
             labels[j],
-            100 * float(difference.mean()),
-            None if bands is None else (100 * bands[k][0], 100 * bands[k][1]),
-            int((np.abs(difference) > TOLERANCE).sum()),
-            int((difference > TOLERANCE).sum()),
-            int((difference < -TOLERANCE).sum()),
+            100 * float(own[i] - own[j]),
+            None if held is None else (100 * held[k][0], 100 * held[k][1]),
+            int((np.abs(by_item[k]) > TOLERANCE).sum()),
+            int((by_item[k] > TOLERANCE).sum()),
+            int((by_item[k] < -TOLERANCE).sum()),
         )
-        for k, ((i, j), difference) in enumerate(zip(indices, differences, strict=True))
+        for k, (i, j) in enumerate(indices)
     )
     p = random_p(int((null >= points - TOLERANCE).sum()), draws)
     ci: tuple[float, float] | None = None
-    if bands is not None:
-        nearest = max(max(low, -high, 0.0) for low, high in bands) if p <= 1 - level else 0.0
-        farthest = max(max(-low, high) for low, high in bands)
+    if held is not None:
+        nearest = max(max(low, -high, 0.0) for low, high in held) if p <= 1 - level else 0.0
+        farthest = max(max(-low, high) for low, high in held)
         ci = (100 * nearest, 100 * farthest)
     return Spread(
         labels=tuple(labels),
         n_items=n_items,
         n_clusters=len(sizes),
-        scores=tuple(float(mean) for mean in means),
+        scores=tuple(float(score) for score in own),
         points=points,
         ci_points=ci,
         null_mean=float(null.mean()),
@@ -137,18 +143,21 @@ def suite_spread(
     )
 
 
-def permuted_spreads(sums: Floats, draws: int, seed: int) -> Floats:
-    """Max - min of the suites' totals with their labels permuted within every cluster.
+def permuted_spreads(sums: Floats, draws: int, seed: int, *, items: int = 1, aggregate: Aggregate = "mean") -> Floats:
+    """Max - min of the suites' scores with their labels permuted within every cluster.
 
     Args:
         sums: shape (suites, clusters): total score of a suite on a cluster.
         draws: how many permutations of everything.
         seed: seed of the permutations.
+        items: what totals are divided by; 1 leaves totals.
+        aggregate: how item scores make a suite's score.
 
     Returns:
-        Shape (draws,), in score units. Clusters on which all suites agree move no difference and are left out.
+        Shape (draws,), in score units. Clusters on which all suites agree are not permuted: no label moves them.
     """
-    moving = sums[:, np.ptp(sums, axis=0) > TOLERANCE].T
+    alike = np.ptp(sums, axis=0) <= TOLERANCE
+    moving, fixed = sums[:, ~alike].T, float(sums[0, alike].sum())
     clusters, suites = moving.shape
     spreads = np.zeros(draws)
     if not clusters:
@@ -159,5 +168,5 @@ def permuted_spreads(sums: Floats, draws: int, seed: int) -> Floats:
         rows = min(chunk, draws - start)
         order = np.argsort(generator.random((rows, clusters, suites), dtype=np.float32), axis=2)
         totals = np.take_along_axis(np.broadcast_to(moving, (rows, clusters, suites)), order, axis=2).sum(axis=1)
-        spreads[start : start + rows] = np.ptp(totals, axis=1)
+        spreads[start : start + rows] = np.ptp(aggregated(aggregate, (totals + fixed) / items), axis=1)
     return spreads

@@ -38,7 +38,7 @@ class CandidateSequence:
     context: str
     """The prompt's text."""
     delimiter: str
-    """A space after a raw prompt, nothing after a chat template."""
+    """A space after a raw prompt; nothing after a chat template, nor where the prompt is a start token alone."""
     candidate: str
     ids: tuple[int, ...]
     """Token ids of context + delimiter + candidate, encoded as one text."""
@@ -66,7 +66,8 @@ def render(config: Config, benchmark: Benchmark, data: Data, tokenizer: Tokenize
 
     Raises:
         InputError: a candidate merges with its context (the context's ids are no prefix of the whole's), two
-            candidates of one item are the same text, or a chat template is asked of a model that has none.
+            candidates of one item are the same text, a chat template is asked of a model that has none, or a prompt is
+            empty and there is no token to begin with.
     """
     chat = config.chat_template.enabled
     if chat and not tokenizer.has_chat_template:
@@ -74,7 +75,6 @@ def render(config: Config, benchmark: Benchmark, data: Data, tokenizer: Tokenize
             "chat_template.enabled is true, and this model's tokenizer has no chat template: set it to false or take "
             "a model that has one."
         )
-    delimiter = "" if chat else " "
     prompts, sequences = [], []
     for item in data.items:
         prompt = (
@@ -84,6 +84,7 @@ def render(config: Config, benchmark: Benchmark, data: Data, tokenizer: Tokenize
         )
         prompts.append(prompt)
         if config.scoring.path == "logprob":
+            delimiter = "" if chat or not prompt.user else " "
             sequences += _sequences(prompt, delimiter, benchmark.candidates(item, config), tokenizer)
     return Canonical(tuple(prompts), tuple(sequences))
 
@@ -91,10 +92,33 @@ def render(config: Config, benchmark: Benchmark, data: Data, tokenizer: Tokenize
 def _raw_prompt(item: Item, config: Config, benchmark: Benchmark, data: Data, tokenizer: Tokenizer) -> Prompt:
     user = benchmark.prompt(item, data.shots, config)
     bos = ""
-    if config.prompt.bos == "auto" and tokenizer.adds_bos and tokenizer.bos_id is not None:
+    if not user:
+        bos = _start_token(config, tokenizer)
+    elif config.prompt.bos == "auto" and tokenizer.adds_bos and tokenizer.bos_id is not None:
         bos = tokenizer.token_text(tokenizer.bos_id)
     text = bos + user
     return Prompt(item.item_id, text, tuple(tokenizer.encode(text)), user, ())
+
+
+def _start_token(config: Config, tokenizer: Tokenizer) -> str:
+    """What a text without any prompt is conditioned on: BOS, also where the tokenizer adds none by itself, else EOS.
+
+    Without it the first token would have no probability. It is what lm-evaluation-harness puts in front of an empty
+    context, and the text boundary that a model without a BOS was trained on.
+    """
+    if config.prompt.bos == "never":
+        raise InputError(
+            "prompt.bos is never, and this template's prompt is empty, so that a candidate's first token would have no "
+            "probability: set prompt.bos to auto, or take another template."
+        )
+    if tokenizer.bos_id is not None:
+        return tokenizer.token_text(tokenizer.bos_id)
+    if not tokenizer.eos_ids:
+        raise InputError(
+            "This template's prompt is empty, and this model's tokenizer has neither a BOS nor an EOS token to begin "
+            "with: take another template."
+        )
+    return tokenizer.token_text(min(tokenizer.eos_ids))
 
 
 def _chat_prompt(item: Item, config: Config, benchmark: Benchmark, data: Data, tokenizer: Tokenizer) -> Prompt:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,43 @@ def _merges(tokenizer: FastTokenizer, context: str, candidate: str) -> bool:
 def test_ids_hash() -> None:
     assert ids_sha256([1, 22, 333]) == hashlib.sha256(b"1,22,333").hexdigest()
     assert ids_sha256([1, 2]) != ids_sha256([12])
+
+
+def test_a_sentence_without_prompt_is_conditioned_on_the_start_token(
+    chatml: FastTokenizer, turns: FastTokenizer
+) -> None:
+    config = make_config("crows_pairs", benchmark__items={"count": 3})
+    (eos,) = chatml.eos_ids
+    assert (chatml.bos_id, turns.bos_id is None) == (None, False)
+    for tokenizer, start in ((chatml, eos), (turns, turns.bos_id)):
+        assert start is not None
+        data, canonical = rendered(config, tokenizer)
+        for prompt in canonical.prompts:
+            assert (prompt.user, prompt.text, prompt.ids) == ("", tokenizer.token_text(start), (start,))
+        sentences = [option for item in data.items for option in item.options]
+        for sequence, sentence in zip(canonical.sequences, sentences, strict=True):
+            assert (sequence.delimiter, sequence.candidate, sequence.n_context) == ("", sentence, 1)
+            assert list(sequence.ids) == [start, *tokenizer.encode(sentence)]
+
+
+def test_a_bos_that_the_tokenizer_does_not_add_begins_a_sentence_all_the_same(turns: FastTokenizer) -> None:
+    config = make_config("crows_pairs", benchmark__items={"count": 2})
+    tokenizer = copy.copy(turns)
+    tokenizer.adds_bos = False
+    assert all(prompt.ids == (turns.bos_id,) for prompt in rendered(config, tokenizer)[1].prompts)
+
+
+def test_without_any_start_token_a_sentence_is_refused(chatml: FastTokenizer) -> None:
+    config = make_config("crows_pairs", benchmark__items={"count": 2})
+    tokenizer = copy.copy(chatml)
+    tokenizer.eos_ids = frozenset()
+    with pytest.raises(InputError, match="neither a BOS nor an EOS token to begin with"):
+        rendered(config, tokenizer)
+
+
+def test_a_sentence_behind_nothing_is_refused(chatml: FastTokenizer) -> None:
+    never = make_config("crows_pairs", benchmark__items={"count": 2}, prompt__bos="never")
+    with pytest.raises(InputError, match=r"prompt\.bos is never, and this template's prompt is empty"):
+        rendered(never, chatml)
+    role = make_config("crows_pairs", benchmark__items={"count": 2}, prompt__bos="never", prompt__template="role")
+    assert all(sequence.delimiter == " " for sequence in rendered(role, chatml)[1].sequences)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from safetyrepro.analysis.aggregate import Aggregate
     from safetyrepro.config import BenchmarkSpec, Config
 
 Status = Literal["ok", "unparsed", "refused", "truncated", "error", "missing", "undefined"]
@@ -69,6 +70,32 @@ class ExtractionRule:
 
 
 @dataclass(frozen=True)
+class ResponseClass:
+    """One class of responses."""
+
+    label: str
+    pattern: str
+    """Python `re` syntax, searched in the whole text."""
+    option: int
+    """Index of the option that a response of this class has chosen."""
+
+
+@dataclass(frozen=True)
+class ClassRule:
+    """How a response is put in a class: the first one whose pattern is found in it."""
+
+    name: Literal["strict", "lenient"]
+    classes: tuple[ResponseClass, ...]
+
+    def as_rows(self) -> list[tuple[str, str, int]]:
+        """Label, pattern and option of each class, in order: as JSON for a suite's runner."""
+        return [(response.label, response.pattern, response.option) for response in self.classes]
+
+
+Rule = ExtractionRule | ClassRule
+
+
+@dataclass(frozen=True)
 class Extraction:
     """What a rule read."""
 
@@ -96,11 +123,18 @@ class Benchmark(Protocol):
     licence: str
     metrics: tuple[str, ...]
     higher_is_better: bool
+    aggregate: Aggregate
+    """How item scores make a cell's score."""
     usual_path: str
     """File or folder of the official data, relative to the data folder."""
-    hub_repository: str
-    """The hub data set that `source: hub` reads."""
-    rules: Mapping[str, ExtractionRule]
+    hub_repository: str | None
+    """The hub data set that `source: hub` reads; None where there is none to read."""
+    rules: Mapping[str, Rule]
+    """Rules for generated text, by name; empty where nothing is generated."""
+
+    def provenance(self, spec: BenchmarkSpec) -> str:
+        """What `source: file` reads under this spec, for people; names no path of one machine."""
+        ...
 
     def load(self, spec: BenchmarkSpec, data_dir: Path | None) -> tuple[tuple[Item, ...], str]:
         """All items in canonical order, and the SHA-256 of the data as read."""
@@ -122,6 +156,10 @@ class Benchmark(Protocol):
         """What is scored by likelihood, in option order, without the delimiter."""
         ...
 
+    def readings(self, item: Item) -> tuple[str, ...]:
+        """What a rule reads from generated text that is right: letters, or labels of classes."""
+        ...
+
     def chance(self, item: Item, config: Config) -> float:
         """Expected score of a guess, in [0, 1]."""
         ...
@@ -133,5 +171,5 @@ class Benchmark(Protocol):
         ...
 
     def score_text(self, item: Item, config: Config, text: str, finish_reason: str | None) -> tuple[Score, str | None]:
-        """Score from generated text under the config's rule, and the extracted letter."""
+        """Score from generated text under the config's rule, and what it read."""
         ...

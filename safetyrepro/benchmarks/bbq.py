@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetyrepro.benchmarks import prompts, scoring, source
-from safetyrepro.benchmarks.base import ExtractionRule, Item, Score
+from safetyrepro.benchmarks.base import Item, Rule, Score
 from safetyrepro.benchmarks.extraction import RULES, letters
 from safetyrepro.config import UNVERIFIED
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
+    from safetyrepro.analysis.aggregate import Aggregate
     from safetyrepro.config import BenchmarkSpec, Config
 
 CATEGORIES = (
@@ -44,6 +45,7 @@ CATEGORIES = (
     "SES",
     "Sexual_orientation",
 )
+_HUB = "heegyu/bbq"
 _ADVICE = "get the category files from https://github.com/nyu-mll/BBQ (data/), or set benchmark.source to 'pocket'."
 _TEXTS = ("context", "question", "ans0", "ans1", "ans2")
 
@@ -57,9 +59,14 @@ class BBQ:
     licence = "CC-BY-4.0"
     metrics: tuple[str, ...] = ("accuracy",)
     higher_is_better = True
+    aggregate: Aggregate = "mean"
     usual_path = "bbq"
-    hub_repository = "heegyu/bbq"
-    rules: Mapping[str, ExtractionRule] = RULES
+    hub_repository: str | None = _HUB
+    rules: Mapping[str, Rule] = RULES
+
+    def provenance(self, spec: BenchmarkSpec) -> str:
+        """The official files."""
+        return source.official(spec, self.usual_path)
 
     def load(self, spec: BenchmarkSpec, data_dir: Path | None) -> tuple[tuple[Item, ...], str]:
         """All items, categories in order of their names and rows in file order, and the SHA-256 of the files read.
@@ -87,7 +94,7 @@ class BBQ:
             return [source.read(source.POCKET / "bbq.jsonl", "the installation is incomplete.")]
         if spec.source == "hub":
             revision = spec.revision or UNVERIFIED
-            return [source.hub_file(self.hub_repository, f"data/{name}.jsonl", revision) for name in wanted]
+            return [source.hub_file(_HUB, f"data/{name}.jsonl", revision) for name in wanted]
         folder = source.local(spec, data_dir, self.usual_path, _ADVICE)
         if spec.categories is None:
             wanted = [name for name in wanted if (folder / f"{name}.jsonl").is_file()] or wanted[:1]
@@ -110,6 +117,10 @@ class BBQ:
         """The three options, or their letters."""
         return letters(len(item.options)) if config.scoring.candidate == "letter" else item.options
 
+    def readings(self, item: Item) -> tuple[str, ...]:
+        """The right option's letter."""
+        return tuple(letters(len(item.options))[index] for index in item.gold)
+
     def chance(self, item: Item, config: Config) -> float:  # noqa: ARG002  The same for every config.
         """One in three."""
         return 1 / len(item.options)
@@ -128,7 +139,7 @@ class BBQ:
     def score_text(self, item: Item, config: Config, text: str, finish_reason: str | None) -> tuple[Score, str | None]:
         """Whether the letter in `text` is the right option's."""
         rule = self.rules[config.scoring.extraction]
-        return scoring.read_letter(rule, text, len(item.options), item.gold, finish_reason)
+        return scoring.read_text(rule, text, len(item.options), item.gold, finish_reason)
 
 
 def _item(where: str, row: Mapping[str, Any]) -> Item:

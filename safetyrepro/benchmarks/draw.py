@@ -21,6 +21,8 @@ from safetyrepro.errors import InputError
 if TYPE_CHECKING:
     from safetyrepro.config import BenchmarkSpec, Config, ShotSpec
 
+POCKET = "pocket"
+"""How the source of our own items begins."""
 _SHOWN_IDS = 5
 
 
@@ -39,6 +41,11 @@ def load_data(config: Config, data_dir: Path | None) -> Data:
     benchmark = get(config.benchmark.name)
     spec = config.benchmark
     if spec.source == "hub":
+        if benchmark.hub_repository is None:
+            raise InputError(
+                f"benchmark.source is 'hub', and no hub data set holds {benchmark.title} as published: set it to "
+                "'file' and get the official file (docs/data.md)."
+            )
         spec = spec.model_copy(update={"revision": hub_commit(benchmark.hub_repository, spec.revision)})
     source = describe(benchmark, spec)
     everything, sha256 = benchmark.load(spec, data_dir)
@@ -68,11 +75,10 @@ def load_data(config: Config, data_dir: Path | None) -> Data:
 def describe(benchmark: Benchmark, spec: BenchmarkSpec) -> str:
     """Where the data come from, for people; names no path of one machine."""
     if spec.source == "pocket":
-        return f"pocket/{benchmark.name}.jsonl (our own items, not the benchmark)"
+        return f"{POCKET}/{benchmark.name}.jsonl (our own items, not the benchmark)"
     if spec.source == "hub":
         return f"hub data set {benchmark.hub_repository}"
-    named = benchmark.usual_path if spec.path is None or Path(spec.path).is_absolute() else spec.path
-    return f"official file {named}"
+    return benchmark.provenance(spec)
 
 
 def rank(seed: int, name: str) -> str:

@@ -2,7 +2,9 @@
 
 A template has two blocks. `instruction` opens the prompt, once, in front of all shots; `item` is one question up to
 where its answer starts. Both see `question`, `context`, `options` (pairs of letter and text; empty where the prompt
-does not list them) and `free` (whether an answer is generated and read as a letter).
+does not list them), `free` (whether the model is asked to write an answer), `generated` (whether it really writes one),
+`worked` (whether this is a worked example), `chat` (whether the model's chat template is applied) and `shots` (how many
+worked examples there are).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def render(benchmark: str, item: Item, shots: Sequence[tuple[Item, str]], config
     """
     template = _template(benchmark, config.prompt.template)
     parts = [_block(template, "instruction", item, config)]
-    parts += [f"{_block(template, 'item', shot, config)} {answer}" for shot, answer in shots]
+    parts += [f"{_block(template, 'item', shot, config, worked=True)} {answer}".strip() for shot, answer in shots]
     parts.append(_block(template, "item", item, config))
     return "\n\n".join(part for part in parts if part)
 
@@ -64,14 +66,19 @@ def _template(benchmark: str, name: str) -> Template:
     return environment.get_template(f"{name}.jinja")
 
 
-def _block(template: Template, name: str, item: Item, config: Config) -> str:
+def _block(template: Template, name: str, item: Item, config: Config, *, worked: bool = False) -> str:
+    generated = config.scoring.path == "free"
     listed = zip(letters(len(item.options)), item.options, strict=True) if lists_options(config) else ()
     context = template.new_context(
         {
             "question": item.question,
             "context": item.context,
             "options": tuple(listed),
-            "free": config.scoring.path == "free",
+            "free": generated or (config.prompt.ask == "always" and lists_options(config)),
+            "generated": generated,
+            "worked": worked,
+            "chat": config.chat_template.enabled,
+            "shots": config.shots.count,
         }
     )
     return "".join(template.blocks[name](context)).strip()

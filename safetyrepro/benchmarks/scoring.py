@@ -1,11 +1,12 @@
-"""Item scores of multiple-choice benchmarks, from candidates' log-likelihoods or from generated text."""
+"""Item scores of benchmarks whose items have options, from candidates' log-likelihoods or from generated text."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
-from safetyrepro.benchmarks.base import ExtractionRule, Score
+from safetyrepro.benchmarks.base import ClassRule, ExtractionRule, Rule, Score
 from safetyrepro.benchmarks.extraction import extract, letters
 
 
@@ -54,6 +55,27 @@ def mass_on_gold(values: Sequence[float], gold: Sequence[int]) -> Score:
     weights = [math.exp(value - top) for value in values]
     right = math.fsum(weights[index] for index in gold)
     return Score(min(right / math.fsum(weights), 1.0), "ok", choice=values.index(top))
+
+
+def read_text(
+    rule: Rule, text: str, n_options: int, gold: Sequence[int], finish_reason: str | None
+) -> tuple[Score, str | None]:
+    """1 where what `rule` reads is right, else 0, and what it read."""
+    if isinstance(rule, ClassRule):
+        return read_class(rule, text, gold)
+    return read_letter(rule, text, n_options, gold, finish_reason)
+
+
+def read_class(rule: ClassRule, text: str, gold: Sequence[int]) -> tuple[Score, str | None]:
+    """1 where the response's class stands for a right option, else 0; a text of no class scores 0 and says so.
+
+    A response that was cut at its limit has the class of what there is of it.
+    """
+    for response in rule.classes:
+        if re.search(response.pattern, text):
+            return Score(float(response.option in gold), "ok", choice=response.option), response.label
+    labels = ", ".join(response.label for response in rule.classes)
+    return Score(0.0, "unparsed", f"the {rule.name} rule finds none of: {labels}"), None
 
 
 def read_letter(

@@ -1,4 +1,4 @@
-"""Where a benchmark's bytes come from: the pocket set, official files in the data folder, or the hub.
+"""Where a benchmark's rows come from: the pocket set, official files in the data folder, or the hub.
 
 The SHA-256 of data in one file is that file's own. Of data in several files it is the SHA-256 of what
 `sha256sum` prints for them in order of their names, so that anybody can compute it with two commands.
@@ -6,7 +6,9 @@ The SHA-256 of data in one file is that file's own. Of data in several files it 
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,6 +76,56 @@ def local(spec: BenchmarkSpec, data_dir: Path | None, usual: str, advice: str) -
             f"or set SAFETYREPRO_DATA to a folder laid out as docs/data.md says. {advice[0].upper()}{advice[1:]}"
         )
     return relative if data_dir is None else data_dir / relative
+
+
+def official(spec: BenchmarkSpec, usual: str) -> str:
+    """How people are told of official data: by the path below the data folder, never by one of this machine."""
+    return f"official file {usual if spec.path is None or Path(spec.path).is_absolute() else spec.path}"
+
+
+def csv_rows(file: SourceFile, columns: Sequence[str], advice: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every row of a CSV file by column, with where it ends (`FILE, line N`).
+
+    Args:
+        file: The file.
+        columns: What the header must hold; further columns are kept.
+        advice: Where the right file can be had.
+
+    Raises:
+        InputError: a column is missing or stands twice, a row has another number of fields, or it is no CSV.
+    """
+    reader = csv.reader(io.StringIO(file.text(), newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        for column in columns:
+            if header.count(column) != 1:
+                what = "stands twice" if column in header else "is missing"
+                found = ", ".join(header)[:200] or "nothing"
+                raise InputError(f"{file.shown}, line 1: column {column!r} {what}, found {found}; {advice}")
+        for values in reader:
+            where = f"{file.shown}, line {reader.line_num}"
+            if len(values) != len(header):
+                raise InputError(f"{where}: found {len(values)} fields, the header has {len(header)}.")
+            yield where, dict(zip(header, values, strict=True))
+    except csv.Error as error:
+        raise InputError(f"{file.shown}, line {reader.line_num}: not a CSV row ({error}); {advice}") from None
+
+
+def parquet_rows(file: SourceFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every row of a Parquet file by column, with where it stands (`FILE, row N`).
+
+    Raises:
+        InputError: it is no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # In this thread alone: a reader thread that drops Python's bytes while the interpreter ends aborts the process.
+        rows = pq.ParquetFile(pa.BufferReader(file.content), pre_buffer=False).read(use_threads=False).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{file.shown}: not a Parquet file ({str(error).splitlines()[0]}).") from None
+    return ((f"{file.shown}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def json_lines(file: SourceFile) -> Iterator[tuple[str, dict[str, Any]]]:

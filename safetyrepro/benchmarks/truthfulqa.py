@@ -18,26 +18,26 @@ Quirks of the data:
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import hashlib
-import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetyrepro.benchmarks import prompts, scoring, source
-from safetyrepro.benchmarks.base import ExtractionRule, Item, Score
+from safetyrepro.benchmarks.base import Item, Rule, Score
 from safetyrepro.benchmarks.extraction import RULES, letters
+from safetyrepro.benchmarks.identity import numbered, of_categories, text_id
 from safetyrepro.config import UNVERIFIED
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
+    from safetyrepro.analysis.aggregate import Aggregate
     from safetyrepro.config import BenchmarkSpec, Config
 
 _COLUMNS = ("Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source")
 _ADVICE = "get TruthfulQA.csv from https://github.com/sylinrl/TruthfulQA, or set benchmark.source to 'pocket'."
+_HUB = "truthfulqa/truthful_qa"
 _HUB_FILE = "multiple_choice/validation-00000-of-00001.parquet"
 _MOST_OPTIONS = 26
 
@@ -51,9 +51,14 @@ class TruthfulQA:
     licence = "Apache-2.0"
     metrics: tuple[str, ...] = ("mc1", "mc2")
     higher_is_better = True
+    aggregate: Aggregate = "mean"
     usual_path = "truthfulqa/TruthfulQA.csv"
-    hub_repository = "truthfulqa/truthful_qa"
-    rules: Mapping[str, ExtractionRule] = RULES
+    hub_repository: str | None = _HUB
+    rules: Mapping[str, Rule] = RULES
+
+    def provenance(self, spec: BenchmarkSpec) -> str:
+        """The official file."""
+        return source.official(spec, self.usual_path)
 
     def load(self, spec: BenchmarkSpec, data_dir: Path | None) -> tuple[tuple[Item, ...], str]:
         """All items in file order, and the SHA-256 of the file.
@@ -66,12 +71,11 @@ class TruthfulQA:
             parsed = (_official(where, row) for where, row in source.json_lines(file))
         elif spec.source == "file":
             file = source.read(source.local(spec, data_dir, self.usual_path, _ADVICE), _ADVICE)
-            parsed = (_official(where, row) for where, row in _csv_rows(file))
+            parsed = (_official(where, row) for where, row in source.csv_rows(file, _COLUMNS, _ADVICE))
         else:
-            file = source.hub_file(self.hub_repository, _HUB_FILE, spec.revision or UNVERIFIED)
-            parsed = (_from_hub(where, row) for where, row in _parquet_rows(file))
-        items = _with_ids(parsed)
-        return _of_categories(items, spec, file.shown), source.data_sha256([file])
+            file = source.hub_file(_HUB, _HUB_FILE, spec.revision or UNVERIFIED)
+            parsed = (_from_hub(where, row) for where, row in source.parquet_rows(file))
+        return of_categories(numbered(parsed), spec, file.shown), source.data_sha256([file])
 
     def templates(self) -> tuple[str, ...]:
         """Names of the prompt templates."""
@@ -91,6 +95,10 @@ class TruthfulQA:
         options, _ = item.scored(config.metric)
         return letters(len(options)) if config.scoring.candidate == "letter" else options
 
+    def readings(self, item: Item) -> tuple[str, ...]:
+        """The best answer's letter."""
+        return tuple(letters(len(item.options))[index] for index in item.gold)
+
     def chance(self, item: Item, config: Config) -> float:
         """The share of right ones among what is scored: a blind pick for mc1, equal mass for mc2."""
         options, gold = item.scored(config.metric)
@@ -109,7 +117,7 @@ class TruthfulQA:
     def score_text(self, item: Item, config: Config, text: str, finish_reason: str | None) -> tuple[Score, str | None]:
         """Whether the letter in `text` is the best answer's."""
         rule = self.rules[config.scoring.extraction]
-        return scoring.read_letter(rule, text, len(item.options), item.gold, finish_reason)
+        return scoring.read_text(rule, text, len(item.options), item.gold, finish_reason)
 
 
 def split_answers(text: str, best: str = "") -> list[str]:
@@ -119,37 +127,6 @@ def split_answers(text: str, best: str = "") -> list[str]:
         text = text.replace(best, held)
     pieces = (piece.strip().replace(held, best) for piece in re.split(r";(?:\s+|$)", text.strip()))
     return list(dict.fromkeys(piece for piece in pieces if piece))
-
-
-def _csv_rows(file: source.SourceFile) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    reader = csv.reader(io.StringIO(file.text(), newline=""), strict=True)
-    try:
-        header = next(reader, [])
-        missing = [column for column in _COLUMNS if column not in header]
-        if missing:
-            raise InputError(
-                f"{file.shown}, line 1: column {missing[0]!r} is missing, found "
-                f"{', '.join(header)[:200] or 'nothing'}; {_ADVICE}"
-            )
-        for values in reader:
-            where = f"{file.shown}, line {reader.line_num}"
-            if len(values) != len(header):
-                raise InputError(f"{where}: found {len(values)} fields, the header has {len(header)}.")
-            yield where, dict(zip(header, values, strict=True))
-    except csv.Error as error:
-        raise InputError(f"{file.shown}, line {reader.line_num}: not a CSV row ({error}); {_ADVICE}") from None
-
-
-def _parquet_rows(file: source.SourceFile) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # In this thread alone: a reader thread that drops Python's bytes while the interpreter ends aborts the process.
-        rows = pq.ParquetFile(pa.BufferReader(file.content), pre_buffer=False).read(use_threads=False).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file.shown}: not a Parquet file ({str(error).splitlines()[0]}).") from None
-    return ((f"{file.shown}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def _official(where: str, row: Mapping[str, Any]) -> Item:
@@ -197,7 +174,7 @@ def _item(
         return tuple(order), tuple(index for index, text in enumerate(order) if text in gold)
 
     options, gold = ordered([best, *wrong], [best])
-    cluster = "tqa-" + hashlib.sha256(question.encode()).hexdigest()[:12]
+    cluster = text_id("tqa", question)
     return Item(
         item_id=cluster,
         cluster=cluster,
@@ -209,24 +186,3 @@ def _item(
         row=dict(row),
         options_by_metric={"mc2": ordered(right + wrong, right)},
     )
-
-
-def _with_ids(parsed: Iterable[Item]) -> tuple[Item, ...]:
-    """The items; a question that stands again gets a number behind its id and stays in the first one's cluster."""
-    seen: dict[str, int] = {}
-    items = []
-    for item in parsed:
-        seen[item.cluster] = count = seen.get(item.cluster, 0) + 1
-        items.append(item if count == 1 else dataclasses.replace(item, item_id=f"{item.cluster}-{count}"))
-    return tuple(items)
-
-
-def _of_categories(items: tuple[Item, ...], spec: BenchmarkSpec, shown: str) -> tuple[Item, ...]:
-    if spec.categories is None:
-        return items
-    known = {item.category for item in items} - {""}
-    unknown = sorted(set(spec.categories) - known)
-    if unknown:
-        has = ", ".join(sorted(known)) or "none"
-        raise InputError(f"benchmark.categories names {unknown[0]!r}, the categories in {shown} are: {has}.")
-    return tuple(item for item in items if item.category in spec.categories)

@@ -13,7 +13,7 @@ def make_config(benchmark: str, **fields: Any) -> Config:
     body: dict[str, Any] = {
         "name": "test",
         "benchmark": {"name": benchmark},
-        "metric": "mc1" if benchmark == "truthfulqa" else "accuracy",
+        "metric": {"truthfulqa": "mc1", "crows_pairs": "parity"}.get(benchmark, "accuracy"),
         "models": [{"id": "m"}],
     }
     for dotted, value in fields.items():

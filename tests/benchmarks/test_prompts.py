@@ -56,9 +56,10 @@ def test_every_template_in_every_scoring(benchmark: str, template: str, scoring:
 
 
 def test_unknown_template() -> None:
-    assert get("bbq").templates() == ("detailed", "minimal", "role")
+    assert get("bbq").templates() == ("chain_of_thought", "detailed", "minimal", "role")
     with pytest.raises(
-        InputError, match=r"prompt\.template is '\.\./bbq/role'; truthfulqa has detailed, minimal, role"
+        InputError,
+        match=r"prompt\.template is '\.\./bbq/role'; truthfulqa has chain_of_thought, detailed, minimal, role",
     ):
         prompt("truthfulqa", prompt__template="../bbq/role")
 
