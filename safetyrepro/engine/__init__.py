@@ -5,12 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from safetyrepro.engine.api import TOP, Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
+from safetyrepro.engine.api import (
+    TOP,
+    Decoding,
+    Engine,
+    Generated,
+    GenerateRequest,
+    ModelInfo,
+    Scored,
+    ScoreRequest,
+    Tokenizer,
+)
 
 if TYPE_CHECKING:
     from safetyrepro.config import ModelSpec
 
-__all__ = ["TOP", "Decoding", "Engine", "Generated", "ModelInfo", "Scored", "Tokenizer", "load", "load_tokenizer"]
+__all__ = [
+    "TOP",
+    "Decoding",
+    "Engine",
+    "GenerateRequest",
+    "Generated",
+    "ModelInfo",
+    "ScoreRequest",
+    "Scored",
+    "Tokenizer",
+    "load",
+    "load_tokenizer",
+]
 
 
 def load(spec: ModelSpec, *, progress: Callable[[str], None] | None = None) -> Engine:
@@ -27,9 +49,9 @@ def load(spec: ModelSpec, *, progress: Callable[[str], None] | None = None) -> E
         InputError: the model is not there, its weights' hash is another one, its files are broken, or its tokenizer
             is missing or does not give a text back that it was given.
     """
-    from safetyrepro.engine.loading import load_exact
+    from safetyrepro.engine.loading import load_engine
 
-    return load_exact(spec, progress or (lambda _line: None))
+    return load_engine(spec, progress or (lambda _line: None))
 
 
 def load_tokenizer(spec: ModelSpec) -> Tokenizer:

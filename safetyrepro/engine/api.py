@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,6 +108,27 @@ class Generated:
     """Whether this call was answered from the memo."""
 
 
+@dataclass(frozen=True)
+class ScoreRequest:
+    """A sequence of which a span at the end is scored."""
+
+    ids: tuple[int, ...]
+    start: int = 1
+    """Place of the span's first token, such as the number of the context's tokens; at least 1."""
+    top: bool = False
+    """Whether the likeliest tokens are wanted too, in place of the span's tokens and after the sequence."""
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """A prompt and how it is continued."""
+
+    ids: tuple[int, ...]
+    decoding: Decoding
+    top: bool = False
+    """Whether the likeliest tokens are wanted too, in place of every generated one."""
+
+
 TOP = 20
 """How many of the likeliest tokens are kept per position (the OpenAI API gives at most 20)."""
 
@@ -124,6 +145,27 @@ class Engine(Protocol):
 
     def generate(self, prompts: Sequence[Sequence[int]], decoding: Decoding, *, memo: bool = True) -> list[Generated]:
         """Continue each prompt."""
+        ...
+
+    def answer(
+        self,
+        scores: Sequence[ScoreRequest] = (),
+        generations: Sequence[GenerateRequest] = (),
+        *,
+        memo: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[list[Scored], list[Generated]]:
+        """Answer many requests at once; in shared mode what they have in common is computed once.
+
+        Args:
+            scores: What to score. Before a request's span the log-probabilities are None and the tops empty.
+            generations: What to continue; requests with the same ids branch from one prefill.
+            memo: Whether results are taken from the memo and kept in it.
+            progress: Called from time to time with the number of requests that are answered.
+
+        Returns:
+            Results in the order of the requests.
+        """
         ...
 
     def memo_hits(self) -> int:

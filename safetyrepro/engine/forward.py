@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,10 @@ from numpy.typing import NDArray
 from safetyrepro.engine.api import TOP, Scored
 from safetyrepro.errors import InputError
 
-_LOGITS_AT_ONCE: Final = 1 << 24
+LOGITS_AT_ONCE: Final = 1 << 24
 """Logits computed in one piece (64 MB at fp32)."""
+_FEW: Final = 64
+"""Below so many rows, and above one, libraries multiply by a weight faster from its other side."""
 _READ_AT_ONCE: Final = 1 << 20
 """Logits read in one piece (4 MB at fp32): what is made of them on the way stays in the processor's cache."""
 
@@ -132,7 +135,7 @@ class FixedShape:
         ids = ids.to(self.device)
         hidden = self.hidden(ids)
         targets = ids.roll(-1, dims=1)
-        span = max(1, _LOGITS_AT_ONCE // (self.rows * self.model.config.get_text_config().vocab_size))
+        span = max(1, LOGITS_AT_ONCE // (self.rows * self.model.config.get_text_config().vocab_size))
         pieces = []
         for start in range(0, length, span):
             stop = min(start + span, length)
@@ -178,6 +181,25 @@ class FixedShape:
         hidden = self.hidden(torch.tensor([list(prompt)], device=self.device), cache)
         return self.outlook(hidden[:, -1:]), cache
 
+    def quicken(self) -> None:
+        """Let plain linear layers multiply few rows from the weight's side, which rounds otherwise; on CPUs at fp32."""
+        layers = [layer for layer in self.model.modules() if type(layer) is torch.nn.Linear]
+        for layer in layers:
+            if layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32:
+                layer.forward = partial(_linear, layer)  # type: ignore[method-assign]
+
+    def continues(self) -> bool:
+        """Whether the model can go on from kept keys and values, as far as its settings tell.
+
+        Refused are models whose cache holds more than keys and values by position, whose logits are more than an
+        output embedding, or whose positions are encoded by the sequence's length.
+        """
+        config = self.model.config.get_text_config()
+        kinds = set(getattr(config, "layer_types", None) or ())
+        takes_cache = self._cache_name in inspect.signature(self._body.forward).parameters
+        by_length = any(kind in str(getattr(config, "rope_parameters", None)) for kind in ("longrope", "dynamic"))
+        return self._split and takes_cache and kinds <= {"full_attention", "sliding_attention"} and not by_length
+
     @torch.inference_mode()
     def _splits_cleanly(self) -> bool:
         """Whether body and output embedding, one after the other, are the whole model (some scale or cap logits)."""
@@ -199,6 +221,12 @@ def read(logits: torch.Tensor) -> Outlook:
     return Outlook(logits, *(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
+def totals_of(logits: torch.Tensor) -> torch.Tensor:
+    """Log-sum-exp of `logits` (n, vocabulary) at fp32, (n,)."""
+    pieces = torch.split(logits, max(1, _READ_AT_ONCE // logits.shape[-1]))
+    return torch.cat([piece.float().logsumexp(dim=-1) for piece in pieces])
+
+
 def _read(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """`Outlook`'s totals, ids and logprobs."""
     wide = logits.float()
@@ -208,3 +236,13 @@ def _read(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
     by_value = values.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True)
     order = by_id.gather(-1, by_value)
     return totals, ids.gather(-1, order).int(), values.gather(-1, order) - totals[:, None]
+
+
+def _linear(layer: torch.nn.Linear, rows: torch.Tensor) -> torch.Tensor:
+    flat = rows.flatten(0, -2)
+    if not 1 < len(flat) < _FEW:
+        return torch.nn.functional.linear(rows, layer.weight, layer.bias)
+    product: torch.Tensor = (layer.weight @ flat.T).T.contiguous()
+    if layer.bias is not None:
+        product += layer.bias
+    return product.reshape(*rows.shape[:-1], -1)

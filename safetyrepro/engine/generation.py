@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from safetyrepro.engine.api import Decoding, Generated
 from safetyrepro.engine.forward import FixedShape, Likeliest, check_finite
+from safetyrepro.engine.sampling import Sampler
 from safetyrepro.engine.tokenizer import FastTokenizer
 
 
@@ -46,16 +46,16 @@ def generate(
     The prompt is computed as scoring computes it, so that at one row and a bucket of one the first greedy token is
     the scored sequence's likeliest next token, bit for bit.
     """
-    sample = _sampler(prompt, decoding) if decoding.temperature > 0 else None
-    stops = _Stops(tokenizer, decoding.stop)
+    sampler = Sampler(prompt, decoding) if decoding.temperature > 0 else None
+    stops = Stops(tokenizer, decoding.stop)
     outlook, cache = shape.prefill(prompt)
     ids: list[int] = []
     rows: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
     text, reason = "", "length"
     for left in reversed(range(min(decoding.max_tokens, max_length - len(prompt)))):
-        token = int(outlook.ids[0, 0]) if sample is None else sample(outlook.logits[0])
+        token = int(outlook.ids[0, 0]) if sampler is None else sampler.token(outlook.logits[0])
         fed = torch.tensor([token], device=shape.device)
-        own = outlook.logprobs[:, 0] if sample is None else outlook.logprobs_of(fed)
+        own = outlook.logprobs[:, 0] if sampler is None else outlook.logprobs_of(fed)
         rows.append((own, outlook.ids, outlook.logprobs))
         ids.append(token)
         ended, text = stops.after(ids)
@@ -70,7 +70,7 @@ def generate(
     return PackedGeneration(tuple(ids), text, reason, logprobs, likeliest)
 
 
-class _Stops:
+class Stops:
     """Where a generation ends, and the text up to there."""
 
     def __init__(self, tokenizer: FastTokenizer, stop: tuple[str, ...]) -> None:
@@ -87,23 +87,3 @@ class _Stops:
         text = self.tokenizer.decode(ids, skip_special=True)
         found = [at for at in (text.find(stop) for stop in self.texts) if at >= 0]
         return bool(found), text[: min(found)] if found else text
-
-
-def _sampler(prompt: Sequence[int], decoding: Decoding) -> Callable[[torch.Tensor], int]:
-    """Draws the next token from logits (vocabulary,); its draws follow from prompt and decoding alone."""
-    source = f"{decoding.seed} {decoding.choice} {decoding.repeat} {','.join(map(str, prompt))}"
-    generator = torch.Generator()
-    generator.manual_seed(int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], "big") >> 1)
-
-    def sample(logits: torch.Tensor) -> int:
-        wide = (logits.double() / decoding.temperature).cpu()
-        chances, order = wide.softmax(-1).sort(descending=True, stable=True)
-        reached = chances.cumsum(-1)
-        if decoding.top_p < 1:
-            chances = chances.masked_fill(reached - chances >= decoding.top_p, 0.0)
-            reached = chances.cumsum(-1)
-        drawn = torch.rand((), generator=generator, dtype=torch.float64) * reached[-1]
-        place = int(torch.searchsorted(reached, drawn, right=True))
-        return int(order[min(place, int((chances > 0).sum()) - 1)])
-
-    return sample

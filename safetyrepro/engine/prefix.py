@@ -8,10 +8,8 @@ sequence: keeping them changes no bit.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,8 +22,6 @@ from safetyrepro.engine.memo import Memo
 
 CHUNK: Final = 32
 """Tokens of a chunk: part of the numerics. Shorter ones share more, longer ones use the processor better."""
-_FEW: Final = 64
-"""Below so many rows, and above one, libraries multiply by a weight faster from its other side."""
 PREFIX_BYTES: Final = 512 * 1024 * 1024
 """How much of the latest chunks one engine keeps."""
 _PROBE: Final = 8
@@ -70,29 +66,17 @@ class ChunkedShape(FixedShape):
     def fits(self) -> bool:
         """Whether the model is one that gives the same in chunks, up to rounding.
 
-        Refused are models whose cache holds more than keys and values by position, whose logits are more than an
-        output embedding, or whose positions are encoded by the sequence's length.
+        Refused are models that cannot be continued, see `FixedShape.continues`, and those that a trial finds to differ.
         """
-        config = self.model.config.get_text_config()
-        kinds = set(getattr(config, "layer_types", None) or ())
-        takes_cache = self._cache_name in inspect.signature(self._body.forward).parameters
-        by_length = any(kind in str(getattr(config, "rope_parameters", None)) for kind in ("longrope", "dynamic"))
-        if not (self._split and takes_cache and kinds <= {"full_attention", "sliding_attention"}) or by_length:
+        if not self.continues():
             return False
-        ids = tuple(index % config.vocab_size for index in range(_PROBE))
+        ids = tuple(index % self.model.config.get_text_config().vocab_size for index in range(_PROBE))
         whole = self.hidden(torch.tensor([ids], device=self.device))
         first = self._forward(ids[: _PROBE // 2], [])
         if first is None or (second := self._forward(ids[_PROBE // 2 :], [first])) is None:
             return False
         parted = torch.cat([first.hidden, second.hidden], dim=1)
         return bool((parted - whole).float().norm() <= 0.05 * whole.float().norm())
-
-    def quicken(self) -> None:
-        """Let plain linear layers multiply few rows from the weight's side, which rounds otherwise; on CPUs at fp32."""
-        layers = [layer for layer in self.model.modules() if type(layer) is torch.nn.Linear]
-        for layer in layers:
-            if layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32:
-                layer.forward = partial(_linear, layer)  # type: ignore[method-assign]
 
     @torch.inference_mode()
     def score(self, sequences: Sequence[Sequence[int]]) -> list[PackedScore]:
@@ -153,16 +137,6 @@ class ChunkedShape(FixedShape):
             last = outlook.rows(len(targets), len(chunk.ids)).copy()
             chunk.reading = _Reading(own.cpu().numpy(), outlook.likeliest(), last)
         return chunk.reading
-
-
-def _linear(layer: torch.nn.Linear, rows: torch.Tensor) -> torch.Tensor:
-    flat = rows.flatten(0, -2)
-    if not 1 < len(flat) < _FEW:
-        return torch.nn.functional.linear(rows, layer.weight, layer.bias)
-    product: torch.Tensor = (layer.weight @ flat.T).T.contiguous()
-    if layer.bias is not None:
-        product += layer.bias
-    return product.reshape(*rows.shape[:-1], -1)
 
 
 def _cache(chunks: list[_Chunk]) -> Any:

@@ -78,7 +78,7 @@ def test_logits_in_pieces_give_the_same(
     engine = loaded(families["llama"], length_bucket=16)  # the chunks of a bucket of 1 need no such pieces
     ids = engine.tokenizer.encode(TEXTS[-1])
     whole = engine.score([ids], memo=False)[0]
-    monkeypatch.setattr("safetyrepro.engine.forward._LOGITS_AT_ONCE", 7 * 325)
+    monkeypatch.setattr("safetyrepro.engine.forward.LOGITS_AT_ONCE", 7 * 325)
     pieces = engine.score([ids], memo=False)[0]
     assert pieces.logprobs[1:] == pytest.approx(whole.logprobs[1:], abs=1e-5)
     assert [[index for index, _ in pairs] for pairs in pieces.top] == [[i for i, _ in pairs] for pairs in whole.top]

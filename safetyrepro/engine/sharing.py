@@ -1,0 +1,269 @@
+"""One pass over many requests: what they have in common goes through the model once, and each branches off from there.
+
+The token ids of all requests make a prefix tree. Its nodes go through the model in depth-first order, packed into
+forward passes with the next tokens of the generations that have begun. Keys and values are held for as long as a node
+or a generation to come looks at them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import torch
+
+from safetyrepro.engine.api import TOP
+from safetyrepro.engine.forward import Likeliest, check_finite, read, totals_of
+from safetyrepro.engine.generation import PackedGeneration, Stops
+from safetyrepro.engine.packed import PackedShape
+from safetyrepro.engine.requests import Answer, PackedBranch, PackedSpan, Request
+from safetyrepro.engine.row import PackedRow
+from safetyrepro.engine.sampling import Sampler
+from safetyrepro.engine.tokenizer import FastTokenizer
+from safetyrepro.engine.tree import Nodes, prefix_tree
+from safetyrepro.errors import InputError
+
+BRANCHES: Final = 64
+"""Generations that go on at once: enough for a pass over the weights to pay."""
+
+
+@dataclass
+class _Branch:
+    """A generation under way."""
+
+    request: int
+    node: int
+    """Of the prompt's last token."""
+    room: int
+    """Tokens that it may have."""
+    sampler: Sampler | None
+    stops: Stops
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    likeliest: list[Likeliest] = field(default_factory=list)
+    text: str = ""
+    reason: str | None = None
+
+    @property
+    def to_come(self) -> int:
+        """Tokens that it may still put through the model."""
+        return self.room - len(self.ids)
+
+
+class SharedPass:
+    """Answers all `requests`, which are distinct, and delivers each answer under its index as soon as it is there."""
+
+    def __init__(
+        self,
+        shape: PackedShape,
+        tokenizer: FastTokenizer,
+        requests: Sequence[Request],
+        max_length: int,
+        deliver: Callable[[int, Answer], None],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._shape, self._tokenizer, self._requests = shape, tokenizer, requests
+        self._max_length, self._deliver, self._stopped = max_length, deliver, stopped
+        self._tree = tree = prefix_tree([ask.forwarded for ask in requests], [ask.place for ask in requests])
+        self._at = 0
+        """Nodes that went through the model: all before this one."""
+        size = len(tree.tokens)
+        self._begins: dict[int, list[int]] = {}
+        """Per node the requests whose generations branch off it."""
+        branches = np.zeros(size, dtype=np.int64)
+        self._tops = np.full(size, -1, dtype=np.int64)
+        """Per node the row of `_likeliest`, where that is wanted."""
+        wanted = np.zeros(size, dtype=bool)
+        offsets = [0]
+        nodes: list[Nodes] = []
+        for at, (ask, path) in enumerate(zip(requests, tree.paths, strict=True)):
+            wanted[path] = True
+            if ask.decoding is not None:
+                self._begins.setdefault(int(path[-1]), []).append(at)
+                branches[path[-1]] += 1
+            elif ask.top:
+                self._tops[path] = 0
+            nodes.append(path[: len(ask.ids) - ask.start] if ask.decoding is None else path[:0])
+            offsets.append(offsets[-1] + len(nodes[-1]))
+        self._wanted = wanted
+        self._begun = np.concatenate([[0], branches.cumsum()])
+        """Per node how many generations begin before it."""
+        asked = np.flatnonzero(self._tops == 0)
+        self._tops[asked] = np.arange(len(asked))
+        likeliest = min(TOP, shape.model.get_input_embeddings().weight.shape[0])
+        self._likeliest = Likeliest(
+            np.zeros((len(asked), likeliest), dtype=np.int32), np.zeros((len(asked), likeliest), dtype=np.float32)
+        )
+        self._offsets = offsets
+        """Per request where its span begins in `_values`."""
+        self._values = np.full(offsets[-1], np.nan, dtype=np.float32)
+        by_request = np.concatenate([np.empty(0, dtype=np.int64), *nodes])
+        targets = [token for ask in requests if ask.decoding is None for token in ask.ids[ask.start :]]
+        self._order = by_request.argsort(kind="stable")
+        self._read_nodes = by_request[self._order]
+        self._read_targets = np.array(targets, dtype=np.int64)[self._order]
+        scores = [at for at, ask in enumerate(requests) if ask.decoding is None]
+        self._ends = deque(sorted((int(tree.paths[at].max(initial=-1)), at) for at in scores))
+        """(node after which its span is scored, request)"""
+        self._row = PackedRow(shape, tree, list(self._begins))
+        self._most_active = min(BRANCHES, shape.pack_tokens)
+        self._active: list[_Branch] = []
+        """In the order of their rows."""
+        self._waiting: deque[_Branch] = deque()
+        """Generations that have begun and for whose tokens there is no room yet."""
+
+    @torch.inference_mode()
+    def run(self) -> None:
+        """Answer everything.
+
+        Raises:
+            InputError: a request does not fit into `cache_mb`, or its log-probabilities are not finite.
+            RuntimeError: it was stopped.
+        """
+        self._deliver_scores()
+        while self._at < len(self._tree.tokens) or self._active or self._waiting:
+            if self._stopped():
+                raise RuntimeError("the engine was closed")
+            self._activate()
+            self._drop()
+            nodes = np.arange(self._at, self._at + self._nodes_beside())
+            if not self._active and not len(nodes):
+                raise InputError("A request's keys and values need more room than cache_mb gives: raise cache_mb.")
+            hidden = self._row.forward([branch.ids[-1] for branch in self._active], nodes)
+            self._at += len(nodes)
+            self._read(hidden, nodes)
+            self._end()
+            self._deliver_scores()
+
+    def _activate(self) -> None:
+        while self._waiting and len(self._active) < self._most_active:
+            branch = self._waiting[0]
+            if not self._row.fits(branch.node, branch.room - 1):
+                break
+            self._row.begin(branch.node, branch.room - 1)
+            self._active.append(self._waiting.popleft())
+
+    def _drop(self) -> None:
+        """Give up what no node and no generation to come looks at."""
+        ahead = [branch.node for branch in self._waiting]
+        ahead += [self._at] if self._at < len(self._tree.tokens) else []
+        self._row.drop(ahead, must=self._row.room() < self._shape.pack_tokens)
+
+    def _nodes_beside(self) -> int:
+        """How many nodes go through the model with the newest tokens of the generations."""
+        beside = self._shape.pack_tokens - len(self._active)
+        most = min(beside, len(self._tree.tokens) - self._at, self._row.room())
+        if self._waiting or most <= 0:
+            return 0
+        begun = self._begun[self._at :]
+        may_begin = self._most_active - len(self._active)
+        if not self._active:  # a prompt with more generations than that begins them all, and some wait
+            next_begin = min(int(np.searchsorted(begun, begun[0], side="right")), len(begun) - 1)
+            may_begin = max(may_begin, int(begun[next_begin] - begun[0]))
+        within = int(np.searchsorted(begun, begun[0] + may_begin, side="right")) - 1
+        return min(most, within)
+
+    def _end(self) -> None:
+        """Take the generations that have ended out of their rows."""
+        for row in reversed(range(len(self._active))):
+            if self._active[row].reason is not None:
+                self._row.end(row)
+                last = self._active.pop()
+                if row < len(self._active):
+                    self._active[row] = last
+
+    def _read(self, hidden: torch.Tensor, nodes: Nodes) -> None:
+        """Read what the model expects after the generations' tokens and after the wanted ones of `nodes`."""
+        fed = self._active
+        wanted = nodes[self._wanted[nodes]]
+        rows = np.concatenate([np.arange(len(fed)), len(fed) + np.flatnonzero(self._wanted[nodes])])
+        index = torch.from_numpy(rows).to(hidden.device)
+        for start in range(0, len(rows), self._shape.logits_rows):
+            piece = slice(start, min(start + self._shape.logits_rows, len(rows)))
+            logits = self._shape.logits(hidden[index[piece]])
+            totals = totals_of(logits)
+            after = wanted[max(0, piece.start - len(fed)) : max(0, piece.stop - len(fed))]
+            first = max(0, len(fed) - piece.start)
+            self._read_nodes_at(after, logits[first:], totals[first:])
+            continued = [(branch, row) for row, branch in enumerate(fed[piece])]
+            begun = [
+                (self._begin(at, int(node)), first + row)
+                for row, node in enumerate(after)
+                for at in self._begins.get(int(node), ())
+            ]
+            self._advance([*continued, *begun], logits, totals)
+
+    def _read_nodes_at(self, nodes: Nodes, logits: torch.Tensor, totals: torch.Tensor) -> None:
+        if not len(nodes):
+            return
+        reads = slice(*np.searchsorted(self._read_nodes, [nodes[0], nodes[-1] + 1]))
+        rows = torch.from_numpy(np.searchsorted(nodes, self._read_nodes[reads])).to(logits.device)
+        targets = torch.from_numpy(self._read_targets[reads]).to(logits.device)
+        self._values[self._order[reads]] = (logits[rows, targets].float() - totals[rows]).cpu().numpy()
+        topped = np.flatnonzero(self._tops[nodes] >= 0)
+        if len(topped):
+            likeliest = read(logits[torch.from_numpy(topped).to(logits.device)]).likeliest()
+            self._likeliest.ids[self._tops[nodes[topped]]] = likeliest.ids
+            self._likeliest.logprobs[self._tops[nodes[topped]]] = likeliest.logprobs
+
+    def _begin(self, at: int, node: int) -> _Branch:
+        ask = self._requests[at]
+        assert ask.decoding is not None
+        return _Branch(
+            at,
+            node,
+            min(ask.decoding.max_tokens, self._max_length - len(ask.ids)),
+            Sampler(ask.ids, ask.decoding) if ask.decoding.temperature > 0 else None,
+            Stops(self._tokenizer, ask.decoding.stop),
+        )
+
+    def _advance(self, branches: list[tuple[_Branch, int]], logits: torch.Tensor, totals: torch.Tensor) -> None:
+        """Give each branch the token that follows from its row of `logits`."""
+        if not branches:
+            return
+        greedy = logits.argmax(dim=-1).tolist()
+        for branch, row in branches:
+            token = greedy[row] if branch.sampler is None else branch.sampler.token_quickly(logits[row])
+            if self._requests[branch.request].top:
+                branch.likeliest.append(read(logits[row : row + 1]).likeliest())
+            branch.logprobs.append(float(logits[row, token].float() - totals[row]))
+            begins = not branch.ids
+            branch.ids.append(token)
+            ended, branch.text = branch.stops.after(branch.ids)
+            if ended or not branch.to_come:
+                branch.reason = "stop" if ended else "length"
+                self._deliver_generation(branch)
+            elif begins:
+                self._waiting.append(branch)
+
+    def _deliver_generation(self, branch: _Branch) -> None:
+        logprobs = np.array(branch.logprobs, dtype=np.float32)
+        likeliest = _joined(branch.likeliest)
+        check_finite(logprobs, likeliest)
+        kind = PackedGeneration if branch.likeliest else PackedBranch
+        assert branch.reason is not None
+        self._deliver(branch.request, kind(tuple(branch.ids), branch.text, branch.reason, logprobs, likeliest))
+
+    def _deliver_scores(self) -> None:
+        """Deliver the spans whose tokens have all been read."""
+        while self._ends and self._ends[0][0] < self._at:
+            _, at = self._ends.popleft()
+            ask = self._requests[at]
+            logprobs = self._values[self._offsets[at] : self._offsets[at + 1]].copy()
+            likeliest = None
+            if ask.top:
+                rows = self._tops[self._tree.paths[at]]
+                likeliest = Likeliest(self._likeliest.ids[rows], self._likeliest.logprobs[rows])
+            check_finite(logprobs, likeliest or _joined([]))
+            self._deliver(at, PackedSpan(ask.start, logprobs, likeliest))
+
+
+def _joined(pieces: Sequence[Likeliest]) -> Likeliest:
+    none = Likeliest(np.zeros((0, TOP), dtype=np.int32), np.zeros((0, TOP), dtype=np.float32))
+    return Likeliest(
+        np.concatenate([piece.ids for piece in pieces] or [none.ids]),
+        np.concatenate([piece.logprobs for piece in pieces] or [none.logprobs]),
+    )
