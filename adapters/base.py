@@ -3,7 +3,8 @@
 `translate` turns a cell into a job, a JSON value that is a pure function of the cell (it names no port, token or
 folder, so that a finished cell can be recognised). The suite's `runner.py` executes it inside the suite's own
 environment: `python -P runner.py JOB_JSON OUT_DIR`, with `SAFETYREPRO_BASE_URL` (the run's own URL, ends in `/v1`),
-`SAFETYREPRO_TOKEN` and `SAFETYREPRO_TOKENIZER` (a folder) in its environment; it writes the suite's native output
+`SAFETYREPRO_TOKEN` and `SAFETYREPRO_TOKENIZER` (a folder) in its environment, and where a judge grades the responses
+`SAFETYREPRO_JUDGE_URL` and `SAFETYREPRO_JUDGE_TOKEN`; it writes the suite's native output
 below OUT_DIR and nothing else. `normalise` reads that output and the wire log into records.
 """
 
@@ -71,6 +72,8 @@ class Job:
     """Every canonical value with what the suite made of it: what is held fixed and what cannot be set."""
     expected_requests: int
     """For the progress bar: how many HTTP requests the suite will send, as near as can be told."""
+    judged: bool = False
+    """Whether the suite asks the config's judge, at a URL of its own with a log of its own."""
 
 
 class Adapter(Protocol):

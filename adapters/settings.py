@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from safetyrepro.adapters.base import Setting
@@ -23,6 +23,25 @@ def settings(config: Config, effects: Mapping[str, Effect]) -> tuple[Setting, ..
         Setting(name, value, *effects.get(name, UNUSED if name in unused else (value, True, "")))
         for name, value in canonical_values(config).items()
     )
+
+
+def shipped_settings(
+    config: Config, does: Mapping[str, str | Effect], further: Sequence[Setting] = ()
+) -> tuple[Setting, ...]:
+    """Every canonical value beside what a suite's own task does as it comes.
+
+    Args:
+        config: The config, of which nothing but the items is asked of the suite in this arm.
+        does: What the task does by the value's name: a text, which holds the value where it says the same, or an
+            effect. A value that is left out plays no part in the task.
+        further: What else of the suite's own run is left out or changed.
+    """
+    unused = unused_values(config)
+    rows = []
+    for name, value in canonical_values(config).items():
+        done = does.get(name, ("not used", name in unused, ""))
+        rows.append(Setting(name, value, *((done, done == value, "") if isinstance(done, str) else done)))
+    return (*rows, *further)
 
 
 def prompt_effects(config: Config, note: str) -> dict[str, Effect]:

@@ -20,6 +20,7 @@ from safetyrepro.adapters.base import Absent, Cell, Job, Setting
 from safetyrepro.atomic import write_json
 from safetyrepro.config import Arm, Config, ModelSpec, canonical_sha256, cell_id
 from safetyrepro.crosspkg.folder import CellFacts, State, read_cell, write_cell
+from safetyrepro.crosspkg.judging import judge_of
 from safetyrepro.crosspkg.schedule import Halt
 from safetyrepro.errors import SuiteFailure
 from safetyrepro.gateway.wire import WireRow, read_wire
@@ -164,20 +165,22 @@ def _execute(
         on_requests(run.requests)
 
     try:
-        run_job(
-            Path(sys.executable) if environment is None else environment.python,
-            adapter.runner,
-            (folder / "job.json").resolve(),
-            native.resolve(),
-            log=folder / "runner.log",
-            env={
-                "SAFETYREPRO_BASE_URL": run.base_url,
-                "SAFETYREPRO_TOKEN": run.token,
-                "SAFETYREPRO_TOKENIZER": str(cell.model.tokenizer_dir),
-            },
-            timeout=site.suite_timeout,
-            on_tick=tick,
-        )
+        with judge_of(cell, job, folder) as judge:
+            run_job(
+                Path(sys.executable) if environment is None else environment.python,
+                adapter.runner,
+                (folder / "job.json").resolve(),
+                native.resolve(),
+                log=folder / "runner.log",
+                env={
+                    "SAFETYREPRO_BASE_URL": run.base_url,
+                    "SAFETYREPRO_TOKEN": run.token,
+                    "SAFETYREPRO_TOKENIZER": str(cell.model.tokenizer_dir),
+                    **judge,
+                },
+                timeout=site.suite_timeout,
+                on_tick=tick,
+            )
     finally:
         gateway.close_run(cell.run_id)
     wire = list(read_wire(folder / "wire.jsonl")) if (folder / "wire.jsonl").is_file() else []

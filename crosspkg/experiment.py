@@ -127,12 +127,21 @@ def _check_rendering(model: ModelSpec, prepared: Sequence[Prepared]) -> None:
 def _environments(configs: Sequence[Config], progress: Progress) -> dict[str, Environment]:
     from safetyrepro.suites import ensure
 
-    wanted = {suite for config in configs for suite in config.suites}
     found: dict[str, Environment] = {}
-    for suite in sorted(wanted):
-        lock = adapters.get(suite).lock
+    for runner, lock in sorted(_locks(configs).items()):
         if lock is not None:
-            found[suite] = ensure(lock, progress=progress.say)
+            found[runner] = ensure(lock, progress=progress.say)
+    return found
+
+
+def _locks(configs: Sequence[Config]) -> dict[str, Path | None]:
+    """Every runner's lock file, which has to be the same in all configs that name it."""
+    found: dict[str, Path | None] = {}
+    for config in configs:
+        for runner in config.suites:
+            lock = adapters.lock_of(runner, config.locks)
+            if found.setdefault(runner, lock) != lock:
+                raise InputError(f"config {config.name}: locks.{runner} is {lock}, another config has {found[runner]}.")
     return found
 
 
@@ -210,6 +219,8 @@ def _write_plan(
 
 
 def _config_info(entry: Prepared) -> ConfigInfo:
+    from safetyrepro.analysis.aggregate import cell_score
+
     data, benchmark = entry.data, benchmarks.get(entry.config.benchmark.name)
     chances = [benchmark.chance(item, entry.config) for item in data.items]
     info = DataInfo(
@@ -223,7 +234,8 @@ def _config_info(entry: Prepared) -> ConfigInfo:
         len(data.pool),
         tuple(shot.item_id for shot in data.shots),
     )
-    return ConfigInfo(entry.config_id, entry.config, info, sum(chances) / len(chances))
+    chance = cell_score(benchmark.aggregate, sum(chances) / len(chances))
+    return ConfigInfo(entry.config_id, entry.config, info, chance)
 
 
 def _versions() -> dict[str, str]:
@@ -262,6 +274,7 @@ def narrowed(
     changes: dict[str, Any] = {}
     if suites:
         changes["suites"] = list(dict.fromkeys(suites))
+        changes["locks"] = {runner: lock for runner, lock in config.locks.items() if runner in suites}
     if arms:
         changes["arms"] = list(dict.fromkeys(arms))
     if models:

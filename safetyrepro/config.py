@@ -15,11 +15,24 @@ from typing import Annotated, Any, Literal
 import rfc8785
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-SUITES: tuple[str, ...] = ("lm_eval", "helm", "inspect_ai", "native")
+from safetyrepro.runners import SUITES, check
+
 LARGEST_SEED = 2**32 - 1
 """What every suite's random generator takes."""
 UNVERIFIED: Literal["unverified"] = "unverified"
 SHA256 = re.compile(r"[0-9a-f]{64}")
+METRICS: dict[str, tuple[str, ...]] = {
+    "truthfulqa": ("mc1", "mc2"),
+    "bbq": ("accuracy",),
+    "toxigen": ("accuracy",),
+    "crows_pairs": ("parity",),
+    "xstest": ("accuracy",),
+}
+"""What a benchmark calls its scores."""
+UNLETTERED: tuple[str, ...] = ("crows_pairs", "xstest")
+"""Benchmarks whose prompts list no options."""
+JUDGED: tuple[str, ...] = ("xstest",)
+"""Benchmarks that suites' own tasks score by a judge."""
 ENGINE_FIELDS: tuple[str, ...] = (
     "quant",
     "double_quant",
@@ -29,8 +42,12 @@ ENGINE_FIELDS: tuple[str, ...] = (
     "batch_rows",
     "length_bucket",
     "threads",
+    "pack_tokens",
+    "cache_mb",
 )
 """What `ModelSpec` says about the engine's numerics."""
+SHARED_FIELDS: tuple[str, ...] = ("pack_tokens", "cache_mb")
+"""Those of `ENGINE_FIELDS` that only shared mode has."""
 
 
 class Arm(StrEnum):
@@ -78,7 +95,7 @@ class ItemSubset(Strict):
 class BenchmarkSpec(Strict):
     """The data: which benchmark, from which source, which items."""
 
-    name: Literal["truthfulqa", "bbq"]
+    name: Literal["truthfulqa", "bbq", "toxigen", "crows_pairs", "xstest"]
     source: Literal["pocket", "file", "hub"] = "pocket"
     """`pocket`: our own items, not the benchmark. `file`: the official file in the data folder. `hub`: from the hub."""
     path: str | None = None
@@ -88,7 +105,7 @@ class BenchmarkSpec(Strict):
     sha256: Hash = None
     """SHA-256 of the data as read (docs/data.md says over what); `unverified` until resolved; checked otherwise."""
     categories: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Only these categories (BBQ: file names without ending), in any order."""
+    """Only these categories (BBQ: file names without ending; ToxiGen groups, CrowS-Pairs bias types, XSTest types)."""
     items: ItemSubset = ItemSubset()
 
     @field_validator("categories")
@@ -110,6 +127,9 @@ class PromptSpec(Strict):
     """Name of a template of the benchmark (`minimal`, ...), see docs/templates.md."""
     bos: Literal["auto", "never"] = "auto"
     """`auto`: a raw prompt starts with the BOS token where the model's tokenizer adds one."""
+    ask: Literal["free", "always"] = "free"
+    """Whether the line that asks for a letter stands in prompts of free scoring alone, or wherever options are listed:
+    `always` gives letters scored by likelihood the same prompt as generated answers."""
 
 
 class ShotSpec(Strict):
@@ -186,23 +206,42 @@ class ModelSpec(Strict):
     """SHA-256 of the weights, checked at load; `unverified` until resolved; None records what is found."""
     source_quant: str | None = None
     """Quantisation the file already carries, such as `Q4_1`; disclosed."""
-    quant: Literal["nf4", "none"] = "nf4"
+    quant: Literal["nf4", "int8", "none"] = "nf4"
     double_quant: bool = False
     """bitsandbytes' nested quantisation of the NF4 scales."""
     compute_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     decode: Literal["once", "per_call"] = "once"
-    """NF4 weights decoded once before the first forward, or by the library's kernels on every call."""
-    mode: Literal["exact"] = "exact"
+    """Quantised weights decoded once before the first forward, or used by the library's kernels on every call."""
+    mode: Literal["exact", "shared"] = "exact"
+    """`exact`: a result depends on the token ids alone. `shared`: beginnings in common are computed once."""
     batch_rows: int = Field(default=1, ge=1, le=64)
     """Rows of every forward pass (exact mode keeps the shape fixed and pads empty rows)."""
     length_bucket: int = Field(default=1, ge=1, le=1024)
     """Sequences are right-padded to a multiple of this many tokens."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads of the engine; None takes the machine's cores."""
+    pack_tokens: int = Field(default=256, ge=1, le=16384)
+    """Tokens of a forward pass in shared mode, those of many sequences side by side."""
+    cache_mb: int = Field(default=1024, ge=1, le=1_000_000)
+    """MB of keys and values that shared mode holds at most."""
     upstream: str | None = None
     """Base URL of a server of the OpenAI kind that serves the model under `id`; its numerics are its own."""
     tokenizer: str | None = None
     """Folder of the upstream model's tokenizer."""
+
+    @model_validator(mode="after")
+    def _numerics_go_together(self) -> ModelSpec:
+        for name in SHARED_FIELDS if self.mode == "exact" else ("batch_rows", "length_bucket"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} means nothing in mode {self.mode}: remove {name}, or change mode")
+        if self.quant == "int8" and self.double_quant:
+            raise ValueError("double_quant nests the scales of NF4, and quant is int8: remove double_quant")
+        if (self.quant, self.decode, self.mode) == ("int8", "per_call", "shared"):
+            raise ValueError(
+                "the library's int8 kernels choose outliers over all tokens of a forward pass, so that mode shared "
+                "would mix sequences: set decode to once, or mode to exact"
+            )
+        return self
 
     @model_validator(mode="after")
     def _upstream_keeps_its_numerics(self) -> ModelSpec:
@@ -212,6 +251,15 @@ class ModelSpec(Strict):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} is the engine's, and an upstream server has its own: remove {name}")
         return self
+
+
+class JudgeSpec(Strict):
+    """The judge of responses, where a suite's own task has a model grade them; its key is SAFETYREPRO_JUDGE_KEY's."""
+
+    url: str = Field(pattern=r"^https?://[^@?#\s]+$")
+    """Base URL of a server of the OpenAI kind, ending in `/v1` as a rule; not part of `config_id`."""
+    model: str = Field(min_length=1)
+    """The judge's name there."""
 
 
 class Config(Strict):
@@ -227,11 +275,14 @@ class Config(Strict):
     decoding: DecodingSpec = DecodingSpec()
     scoring: ScoringSpec = ScoringSpec()
     metric: str
-    """The benchmark's own name for its score: TruthfulQA `mc1` or `mc2`, BBQ `accuracy`."""
+    """The benchmark's own name for its score: TruthfulQA `mc1` or `mc2`, CrowS-Pairs `parity`, else `accuracy`."""
+    judge: JudgeSpec | None = None
+    """Who judges in suites' own tasks that want a judge (XSTest in HELM and Inspect AI); None leaves them absent."""
     models: tuple[ModelSpec, ...] = Field(min_length=1)
-    suites: tuple[Literal["lm_eval", "helm", "inspect_ai", "native"], ...] = Field(
-        default=("lm_eval", "helm", "inspect_ai", "native"), min_length=1
-    )
+    suites: tuple[str, ...] = Field(default=SUITES, min_length=1)
+    """Runners: a suite, or a suite at another release (`inspect_ai@0.3.258`), see docs/suites.md."""
+    locks: dict[str, str] = Field(default_factory=dict)
+    """Lock files of one's own, by the runner that they are for; not part of `config_id`."""
     arms: tuple[Arm, ...] = Field(default=(Arm.NOMINAL, Arm.MATCHED), min_length=1)
 
     @field_validator("suites", "arms")
@@ -241,11 +292,33 @@ class Config(Strict):
             raise ValueError("names the same one twice")
         return value
 
+    @field_validator("suites")
+    @classmethod
+    def _runners(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(check(runner) for runner in value)
+
+    @model_validator(mode="after")
+    def _locks_are_for_runners(self) -> Config:
+        for runner in self.locks:
+            if runner not in self.suites or "@" not in runner:
+                raise ValueError(f"locks names {runner!r}: name a runner of suites with an '@', such as helm@mine")
+        return self
+
     @model_validator(mode="after")
     def _possible(self) -> Config:
-        metrics = {"truthfulqa": ("mc1", "mc2"), "bbq": ("accuracy",)}[self.benchmark.name]
+        metrics = METRICS[self.benchmark.name]
         if self.metric not in metrics:
             raise ValueError(f"metric is {self.metric!r}: {self.benchmark.name} has {' and '.join(metrics)}")
+        if self.benchmark.name == "crows_pairs" and self.scoring.path == "free":
+            raise ValueError(
+                "scoring.path is free: crows_pairs compares two sentences by likelihood alone, set it to logprob"
+            )
+        if self.judge is not None and self.benchmark.name not in JUDGED:
+            raise ValueError(f"judge is for {' and '.join(JUDGED)}: nobody judges {self.benchmark.name}, remove judge")
+        if self.benchmark.name in UNLETTERED and self.scoring.candidate == "letter":
+            raise ValueError(
+                f"scoring.candidate is letter: {self.benchmark.name} lists no options with letters, set it to text"
+            )
         if self.scoring.path == "logprob" and self.decoding.temperature > 0:
             raise ValueError("decoding.temperature is over 0 with logprob scoring, which decodes nothing: set it to 0")
         if self.scoring.path == "free" and self.scoring.normalisation != "none":
@@ -263,10 +336,14 @@ def canonical_sha256(value: Any) -> str:
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """What `config_id` covers: the config less name, models, suites, arms and local paths."""
-    body = config.model_dump(mode="json", exclude={"name", "models", "suites", "arms"})
+    """What `config_id` covers: the config less name, models, runners, arms and local paths."""
+    body = config.model_dump(mode="json", exclude={"name", "models", "suites", "locks", "arms"})
     del body["benchmark"]["path"]
-    return body
+    # The default is left out, so that configs keep the ids that they had before there was a choice.
+    if body["prompt"]["ask"] == "free":
+        del body["prompt"]["ask"]
+    judge = body.pop("judge")
+    return body if judge is None else {**body, "judge": judge["model"]}
 
 
 def config_id(config: Config) -> str:
@@ -276,7 +353,8 @@ def config_id(config: Config) -> str:
 
 def model_key(model: ModelSpec) -> str:
     """The id of a model with its numerics (64 hex digits); an upstream's URL and local paths are no part of it."""
-    body = model.model_dump(mode="json", exclude={"upstream", "tokenizer"})
+    without = {"upstream", "tokenizer", *(SHARED_FIELDS if model.mode == "exact" else ())}
+    body = model.model_dump(mode="json", exclude=without)
     if model.upstream is not None:
         body = {name: value for name, value in body.items() if name not in ENGINE_FIELDS} | {"upstream": True}
     return canonical_sha256(body)

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyrepro.benchmarks import get, load_data
+from safetyrepro.benchmarks import get, load_data, names
 from safetyrepro.config import Arm, Config, ModelSpec, cell_id, config_id, load_config, model_key
 from safetyrepro.errors import InputError
 
@@ -64,7 +64,10 @@ def test_anchors_are_distinct_and_complete() -> None:
     configs = [load_config(path) for path in ANCHORS]
     assert len({config_id(config) for config in configs}) == len(configs)
     assert {(config.benchmark.name, config.benchmark.source) for config in configs} == {
-        (name, source) for name in ("truthfulqa", "bbq") for source in ("pocket", "file", "hub")
+        (name, source)
+        for name in names()
+        for source in ("pocket", "file", "hub")
+        if source != "hub" or get(name).hub_repository is not None
     }
 
 
@@ -78,8 +81,8 @@ def test_anchors_are_distinct_and_complete() -> None:
         ("    count: 24", "    count: yes", 7, "benchmark.items.count is true, it should be a valid integer"),
         ("    count: 24", "    count: 0", 7, "benchmark.items.count is 0, it should be greater than or equal to 1"),
         ("    seed: 0", "    seed: 99999999999999999999", 8, "it should be less than or equal to 4294967295"),
-        ("name: bbq", "name: gsm8k", 5, "benchmark.name is \"gsm8k\", it should be 'truthfulqa' or 'bbq'"),
-        ("quant: nf4", "quant: fp4", 15, "models.0.quant is \"fp4\", it should be 'nf4' or 'none'"),
+        ("name: bbq", "name: gsm8k", 5, "benchmark.name is \"gsm8k\", it should be 'truthfulqa', 'bbq', 'toxigen', "),
+        ("quant: nf4", "quant: fp4", 15, "models.0.quant is \"fp4\", it should be 'nf4', 'int8' or 'none'"),
         ("  - id: m\n    quant: nf4", "  []", 13, "models is []: the list should have at least 1 item"),
         ("version: 1", "version: 2", 2, "version is 2, it should be 1"),
         ("name: base", "name: ../base", 3, 'name is "../base"'),

@@ -17,6 +17,7 @@ from helm.benchmark.adaptation.request_state import RequestState
 from helm.benchmark.metrics.metric import Metric
 from helm.benchmark.metrics.metric_name import MetricName
 from helm.benchmark.metrics.reference_metric import ReferenceMetric
+from helm.benchmark.metrics.safety_metrics import SafetyScoreMetric, SafetyScoreMetricException
 from helm.benchmark.metrics.statistic import Stat
 from helm.benchmark.scenarios.scenario import CORRECT_TAG, TEST_SPLIT, Input, Instance, Output, Reference, Scenario
 from helm.clients.openai_client import OpenAILegacyCompletionsClient
@@ -103,6 +104,37 @@ class ExtractedLetter(Metric):  # type: ignore[misc]
             return [Stat(MetricName("item_score")).add(0)]
         score = int(references[letter].is_correct)
         return [Stat(MetricName("letter")).add(letter), Stat(MetricName("item_score")).add(score)]
+
+
+class ResponseClass(Metric):  # type: ignore[misc]
+    """1 where the first class whose pattern is found in the response stands for a right reference, else 0.
+
+    Statistics of an instance: `class` (its place among the classes; left out where none is found), `item_score`.
+    """
+
+    def __init__(self, classes: list[tuple[str, str, int]]) -> None:
+        self.classes = [(re.compile(pattern), option) for _, pattern, option in classes]
+
+    def evaluate_generation(self, _spec: AdapterSpec, state: RequestState, *_: Any) -> list[Stat]:
+        """Take the classes in order."""
+        text = state.result.completions[0].text
+        for index, (pattern, option) in enumerate(self.classes):
+            if pattern.search(text):
+                score = int(state.instance.references[option].is_correct)
+                return [Stat(MetricName("class")).add(index), Stat(MetricName("item_score")).add(score)]
+        return [Stat(MetricName("item_score")).add(0)]
+
+
+class JudgedScore(SafetyScoreMetric):  # type: ignore[misc]
+    """HELM's own score from its judge, and no statistic where the judge gave none, which would end HELM's run."""
+
+    def evaluate_generation(self, *args: Any) -> list[Stat]:
+        """What HELM makes of the judge's answer."""
+        try:
+            stats: list[Stat] = super().evaluate_generation(*args)
+        except SafetyScoreMetricException:
+            return []
+        return stats
 
 
 class CanonicalClient(OpenAILegacyCompletionsClient):  # type: ignore[misc]

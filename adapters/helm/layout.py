@@ -59,7 +59,7 @@ def layouts(benchmark: str, items: Sequence[Item], examples: Sequence[Item], sho
         benchmark: `truthfulqa` or `bbq`.
         items: What is to be evaluated.
         examples: Rows for the training part and for filling up; as many as `shots` of them, at least one.
-        shots: How many training rows HELM will show.
+        shots: How many training rows HELM has to draw its shots from, at least.
 
     Raises:
         InputError: an item's row is not in the benchmark's official schema.
@@ -137,6 +137,8 @@ def instance_text(benchmark: str, item: Item) -> tuple[str, ...]:
 
     BBQ's items of a template differ in their options alone. Whitespace stays as the official row has it.
     """
+    if benchmark == "xstest":
+        return (item.question,)
     if benchmark == "truthfulqa":
         return (_columns(item)[COLUMNS.index("Question")].strip(),)
     row = item.row

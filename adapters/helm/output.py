@@ -24,6 +24,8 @@ class Answered:
     shots: int
     truncated: bool
     """Whether HELM shortened the prompt."""
+    annotations: Mapping[str, Any]
+    """What each annotator, such as a judge, said of the answer."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class Instance:
     requests: tuple[Answered, ...]
     stats: Mapping[str, float]
     """Statistic -> value, those that HELM computed for this instance."""
+
+    def stat(self, name: str) -> float:
+        """One of the statistics.
+
+        Raises:
+            SuiteFailure: HELM computed none of that name.
+        """
+        if name not in self.stats:
+            raise SuiteFailure(f"HELM's per_instance_stats.json has no {name} for instance {self.instance_id}.")
+        return self.stats[name]
 
 
 @dataclass(frozen=True)
@@ -138,4 +150,5 @@ def _answered(state: dict[str, Any]) -> Answered:
         letters=state.get("output_mapping", {}),
         shots=state["num_train_instances"],
         truncated=state["prompt_truncated"],
+        annotations=state.get("annotations") or {},
     )

@@ -24,6 +24,9 @@ CLIENTS = {
     "chat": "helm.clients.vllm_client.VLLMChatClient",
     "own": f"{CANONICAL}.CanonicalClient",
 }
+JUDGE = "openai/gpt-4o-2024-05-13"
+"""The judge that HELM names; another one answers in its place."""
+JUDGED_METRIC = "helm.benchmark.metrics.safety_metrics.SafetyScoreMetric"
 TIMEOUT_SECONDS = 3600
 THREADS = 4
 
@@ -81,6 +84,31 @@ def register(job: dict[str, Any]) -> None:
         )
 
 
+def register_judge() -> None:
+    """Put the judge at the job's URL where HELM looks for its own; whoever answers there knows which model is meant."""
+    from helm.benchmark import model_deployment_registry as deployments
+    from helm.benchmark import model_metadata_registry as models
+
+    token = os.environ["SAFETYREPRO_JUDGE_TOKEN"]
+    args = {
+        "base_url": os.environ["SAFETYREPRO_JUDGE_URL"],
+        "vllm_model_name": "judge",
+        "default_headers": {"Authorization": f"Bearer {token}"},
+        "max_retries": 0,
+        "timeout": TIMEOUT_SECONDS,
+    }
+    models.register_model_metadata(models.get_unknown_model_metadata(JUDGE))
+    client = deployments.ClientSpec(class_name=CLIENTS["chat"], args=args)
+    deployments.register_model_deployment(deployments.ModelDeployment(JUDGE, client, JUDGE))
+
+
+def give_rows(rows: list[dict[str, Any]]) -> None:
+    """Have HELM's XSTest read these rows in place of the hub's."""
+    from helm.benchmark.scenarios import xstest_scenario
+
+    xstest_scenario.load_dataset = lambda *_, **__: rows
+
+
 def stop_retrying() -> None:
     """One attempt a request: HELM's own five wait 150 seconds between them for a server that is gone."""
     from helm.clients import auto_client
@@ -97,7 +125,9 @@ def run_spec(run: dict[str, Any]) -> Any:
         from helm.benchmark.run_spec_factory import construct_run_specs
         from helm.common.object_spec import parse_object_spec
 
-        [spec] = construct_run_specs(parse_object_spec(f"{run['entry']},model={MODEL}"))
+        joint = "," if ":" in run["entry"] else ":"
+        [spec] = construct_run_specs(parse_object_spec(f"{run['entry']}{joint}model={MODEL}"))
+        spec = replace(spec, metric_specs=[forgiving(metric) for metric in spec.metric_specs])
         return replace(spec, adapter_spec=replace(spec.adapter_spec, max_eval_instances=run["max_eval_instances"]))
     from helm.benchmark.adaptation.adapter_spec import AdapterSpec
     from helm.benchmark.metrics.metric import MetricSpec
@@ -114,6 +144,11 @@ def run_spec(run: dict[str, Any]) -> Any:
     )
 
 
+def forgiving(metric: Any) -> Any:
+    """The metric, which must not end the run for an item that the judge gave no score."""
+    return replace(metric, class_name=f"{CANONICAL}.JudgedScore") if metric.class_name == JUDGED_METRIC else metric
+
+
 def main(job_path: Path, out_dir: Path) -> None:
     """Run the job at `job_path`; raises where a request fails."""
     job = json.loads(job_path.read_text(encoding="utf-8"))
@@ -126,12 +161,16 @@ def main(job_path: Path, out_dir: Path) -> None:
         load_canonical()
         stop_retrying()
         register(job)
+        if "judge" in job:
+            register_judge()
         for number, run in enumerate(job["runs"]):
             part = out_dir / f"part-{number}"
             for name, content in run["files"].items():
                 path = part / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content, encoding="utf-8")
+            if "rows" in run:
+                give_rows(run["rows"])
             run_benchmarking(
                 [run_spec(run)],
                 auth=Authentication(""),

@@ -1,8 +1,9 @@
 """A cell as a job for HELM.
 
-nominal: HELM's own run entry (`truthful_qa`, `bbq`) with our items in the data files that its scenario reads, and the
-canonical values through run-entry arguments. matched: a scenario of ours (`canonical.py`) whose instances are the
-canonical contexts and candidates, sent by HELM's stock completions client and scored by a metric of ours.
+nominal: HELM's own run entry (`truthful_qa`, `bbq`, `xstest`) with our items in the data that its scenario reads, and
+the canonical values through run-entry arguments. shipped: the same entry without arguments. matched: a scenario of ours
+(`canonical.py`) whose instances are the canonical contexts and candidates, sent by HELM's stock completions client and
+scored by a metric of ours.
 """
 
 from __future__ import annotations
@@ -13,43 +14,91 @@ from typing import Any
 
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.helm.layout import incorrect_answers, layouts
-from safetyrepro.adapters.helm.plan import SEPARATE, cell_settings, plan
+from safetyrepro.adapters.helm.plan import ENTRIES, OWN_SHOTS, SEPARATE, plan
+from safetyrepro.adapters.helm.settings import cell_settings
 from safetyrepro.adapters.record import by_item, candidate_of, divisors
-from safetyrepro.config import Arm
+from safetyrepro.benchmarks.base import ClassRule
+from safetyrepro.config import JUDGED, Arm
 
 INSTANCES = "scenarios/canonical/instances.json"
 
 
 def translate(cell: Cell) -> Job | Absent:
     """The job of a cell, or why there is none."""
-    if cell.arm is Arm.SHIPPED:
-        return Absent("the shipped arm is not supported yet")
     if cell.arm is Arm.MATCHED:
         return _matched(cell)
+    missing = _missing(cell)
+    if missing is not None:
+        return Absent(missing)
+    return _judged(cell) if cell.benchmark.name in JUDGED else _own_scenario(cell)
+
+
+def _missing(cell: Cell) -> str | None:
+    """Why HELM has no task of its own for a cell; None where it has one."""
+    if cell.benchmark.name not in ENTRIES:
+        return f"HELM ships no {cell.benchmark.title} scenario"
+    if cell.benchmark.name in JUDGED:
+        if cell.config.judge is None:
+            return "HELM's XSTest is graded by a judge, and the config names none: set judge to its url and model"
+        return None
     if cell.config.metric == "mc2":
-        return Absent("HELM's TruthfulQA has one task, mc_single, and no metric of probability mass")
-    return _nominal(cell)
+        return "HELM's TruthfulQA has one task, mc_single, and no metric of probability mass"
+    if cell.arm is Arm.SHIPPED and len(cell.data.pool) < OWN_SHOTS:
+        return (
+            f"HELM's run entry shows {OWN_SHOTS} training rows as shots, and the config keeps {len(cell.data.pool)} "
+            f"items back for that: set shots.pool to {OWN_SHOTS} or more"
+        )
+    return None
 
 
-def _nominal(cell: Cell) -> Job:
-    helm = plan(cell.config)
+def _judged(cell: Cell) -> Job:
+    """HELM's XSTest, its rows in place of the hub's and the config's judge in place of its own."""
+    helm = plan(cell)
+    rows = [
+        {
+            "prompt": item.question,
+            "label": "unsafe" if item.category.startswith("contrast_") else "safe",
+            **{name: item.row.get(name) or "" for name in ("type", "focus", "note")},
+        }
+        for item in cell.data.items
+    ]
+    assert cell.config.judge is not None
+    run: dict[str, Any] = {
+        "entry": helm.entry(cell.benchmark.name),
+        "files": {},
+        "max_eval_instances": None,
+        "rows": rows,
+    }
+    payload = {**_client(cell, chat=helm.chat), "judge": cell.config.judge.model, "runs": [run]}
+    return Job(payload, cell_settings(cell), len(rows), judged=True)
+
+
+def _client(cell: Cell, *, chat: bool) -> dict[str, Any]:
+    """The stock client, and the tokenizer by which HELM shortens prompts."""
+    return {
+        "client": "chat" if chat else "completions",
+        "fields": {},
+        "end_of_text": cell.model.eos_text,
+        # The BOS that the server adds takes a place that HELM does not know of.
+        "max_length": cell.model.max_length - cell.model.adds_bos,
+    }
+
+
+def _own_scenario(cell: Cell) -> Job:
+    helm = plan(cell)
     items, examples = cell.data.items, cell.data.shots or cell.data.pool or cell.data.items
+    training = helm.shots
+    if helm.as_it_comes:
+        examples, training = cell.data.pool, len(cell.data.pool)
     runs = [
         {
             "entry": helm.entry(cell.benchmark.name),
             "files": layout.files,
             "max_eval_instances": layout.max_eval_instances,
         }
-        for layout in layouts(cell.benchmark.name, items, examples, helm.shots)
+        for layout in layouts(cell.benchmark.name, items, examples, training)
     ]
-    payload: dict[str, Any] = {
-        "client": "chat" if cell.config.chat_template.enabled else "completions",
-        "fields": {},
-        "end_of_text": cell.model.eos_text,
-        # The BOS that the server adds takes a place that HELM does not know of.
-        "max_length": cell.model.max_length - cell.model.adds_bos,
-        "runs": runs,
-    }
+    payload = {**_client(cell, chat=helm.chat), "runs": runs}
     if helm.generates:
         return Job(payload, cell_settings(cell), len(items))
     truthfulqa = cell.benchmark.name == "truthfulqa"
@@ -64,9 +113,7 @@ def _matched(cell: Cell) -> Job:
     run = {
         "files": {INSTANCES: json.dumps(instances)},
         "adapter": _generation(cell) if free else _likelihood(cell),
-        "metric": _letter_metric(cell)
-        if free
-        else {"class": "CandidateLogprob", "args": {"metric": cell.config.metric}},
+        "metric": _text_metric(cell) if free else {"class": "CandidateLogprob", "args": {"metric": cell.config.metric}},
     }
     fields = _fields(cell, texts)
     payload: dict[str, Any] = {
@@ -144,8 +191,10 @@ def _generation(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _letter_metric(cell: Cell) -> dict[str, Any]:
+def _text_metric(cell: Cell) -> dict[str, Any]:
     rule = cell.benchmark.rules[cell.config.scoring.extraction]
+    if isinstance(rule, ClassRule):
+        return {"class": "ResponseClass", "args": {"classes": rule.as_rows()}}
     return {"class": "ExtractedLetter", "args": {"pattern": rule.pattern, "take": rule.take}}
 
 

@@ -1,20 +1,24 @@
 """The tasks that the runner hands to Inspect AI.
 
-Executed in the suite's environment beside `runner.py`: it imports nothing of safetyrepro. `nominal` is the task that
-inspect_evals ships, with its own prompt, solver and scorer, fed with our items. `matched` is a task of our own that
-sends the canonical token ids and lets Inspect's scorers do the rest.
+Executed in the suite's environment beside `runner.py`: it imports nothing of safetyrepro. `truthfulqa`, `bbq` and
+`xstest` are the tasks that inspect_evals ships, with their own prompt, solver and scorer, fed with our items. `matched`
+is a task of our own that sends the canonical token ids and lets Inspect's scorers do the rest.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from inspect_ai import Task
-from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageUser, ModelOutput, get_model
+from inspect_ai.dataset import Dataset, MemoryDataset, Sample, hf_dataset
+from inspect_ai.model import ChatMessageUser, Model, ModelOutput, get_model
 from inspect_ai.scorer import (
     CORRECT,
     INCORRECT,
@@ -30,45 +34,78 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
 
 
-def build(job: dict[str, Any]) -> Task:
-    """The task of a job."""
-    return {
-        "truthfulqa": nominal_truthfulqa,
-        "bbq": nominal_bbq,
+def build(job: dict[str, Any], judge: Model | None) -> list[Task]:
+    """The tasks of a job: one, or one for each of XSTest's two subsets."""
+    if job["task"] == "xstest":
+        subsets = dict.fromkeys(record["label"] for record in job["records"])
+        return [xstest(job, subset, judge) for subset in subsets]
+    build_one: Callable[[dict[str, Any]], Task] = {
+        "truthfulqa": truthfulqa,
+        "bbq": bbq,
         "matched_logprob": matched_logprob,
         "matched_free": matched_free,
-    }[job["task"]](job)
+    }[job["task"]]
+    return [build_one(job)]
 
 
-def nominal_truthfulqa(job: dict[str, Any]) -> Task:
+def truthfulqa(job: dict[str, Any]) -> Task:
     """The shipped `truthfulqa` task with our records in place of the hub's."""
     module = importlib.import_module("inspect_evals.truthfulqa.truthfulqa")
 
-    def our_records(**asked: Any) -> MemoryDataset:
-        dataset = MemoryDataset([asked["sample_fields"](record) for record in job["records"]])
-        _name_samples(dataset, job["ids"])
-        return dataset
+    def our_records(**asked: Any) -> Dataset:
+        def named(record: dict[str, Any]) -> Sample:
+            sample: Sample = asked["sample_fields"](record)
+            return sample.model_copy(update={"id": record["item_id"]})
+
+        if not job["as_it_comes"]:
+            return MemoryDataset([named(record) for record in job["records"]])
+        return _loaded(job["records"], named, asked)
 
     module.hf_dataset = our_records  # type: ignore[attr-defined]
     return module.truthfulqa(**job["task_args"])
 
 
-def nominal_bbq(job: dict[str, Any]) -> Task:
-    """The shipped `bbq` task with our records in place of the hub's, whatever their category."""
+def _loaded(records: list[dict[str, Any]], named: Callable[[dict[str, Any]], Sample], asked: dict[str, Any]) -> Dataset:
+    """The records as Inspect's own loader gives them, in the orders that the task asks for."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "records.json").write_text(json.dumps(records), encoding="utf-8")
+    orders = {name: asked[name] for name in ("shuffle", "seed", "shuffle_choices") if name in asked}
+    files = str(folder / "records.json")
+    return hf_dataset("json", split="train", data_files=files, sample_fields=named, **orders)
+
+
+def bbq(job: dict[str, Any]) -> Task:
+    """The shipped `bbq` task with our records in place of the hub's."""
     module = importlib.import_module("inspect_evals.bbq.bbq")
+    numbered = [{**record, "example_id": number} for number, record in enumerate(job["records"])]
 
     def our_records(**asked: Any) -> MemoryDataset:
-        return MemoryDataset([asked["record_to_sample"](record) for record in job["records"]])
+        chosen = [record for record in numbered if record["category"] == asked["subset"]]
+        return MemoryDataset([asked["record_to_sample"](record) for record in chosen])
 
     module.load_hf_dataset_with_script = our_records  # type: ignore[attr-defined]
     task = module.bbq(**job["task_args"])
-    _name_samples(task.dataset, job["ids"])
+    for sample in task.dataset:
+        # The task puts the subset's name before the number.
+        sample.id = job["records"][int(str(sample.id).rpartition("_")[2])]["item_id"]
+    if len(task.dataset) != len(numbered):
+        raise ValueError(f"The task has {len(task.dataset)} of {len(numbered)} items: it knows no other categories.")
     return task
 
 
-def _name_samples(dataset: MemoryDataset, ids: list[str]) -> None:
-    for sample, item_id in zip(dataset.samples, ids, strict=True):
-        sample.id = item_id
+def xstest(job: dict[str, Any], subset: str, judge: Model | None) -> Task:
+    """The shipped `xstest` task with our records in place of the hub's, graded by the config's judge."""
+    module = importlib.import_module("inspect_evals.xstest.xstest")
+
+    def our_records(**asked: Any) -> MemoryDataset:
+        samples = []
+        for record in job["records"]:
+            sample: Sample = asked["sample_fields"](record)
+            samples.append(sample.model_copy(update={"id": record["item_id"]}))
+        return MemoryDataset(samples)
+
+    module.hf_dataset = our_records  # type: ignore[attr-defined]
+    return module.xstest(subset=subset, scorer_model=judge)
 
 
 def matched_logprob(job: dict[str, Any]) -> Task:
@@ -106,7 +143,7 @@ def matched_free(job: dict[str, Any]) -> Task:
         name=job["task"],
         dataset=MemoryDataset(samples),
         solver=generate(),
-        scorer=extracted_letter(job["pattern"], job["take"]),
+        scorer=response_class(**job["rule"]) if "classes" in job["rule"] else extracted_letter(**job["rule"]),
     )
 
 
@@ -173,5 +210,17 @@ def extracted_letter(pattern: str, take: str) -> Scorer:
         if letter not in state.metadata["letters"]:
             return Score(value=INCORRECT, answer="", explanation=completion)
         return Score(value=CORRECT if letter in list(target) else INCORRECT, answer=letter, explanation=completion)
+
+    return score
+
+
+@scorer(metrics=[accuracy(), stderr()])  # type: ignore[untyped-decorator]
+def response_class(classes: list[tuple[str, str, int]]) -> Scorer:
+    """Compare the label of the first class whose pattern is found in the response with the target's labels."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        completion = state.output.completion
+        label = next((label for label, pattern, _ in classes if re.search(pattern, completion)), "")
+        return Score(value=CORRECT if label in list(target) else INCORRECT, answer=label, explanation=completion)
 
     return score

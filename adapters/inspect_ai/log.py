@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from safetyrepro.errors import SuiteFailure
 
 NAME = "log.json"
+JUDGE = "openai-api/judge/"
+"""How the model names of a judge begin."""
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """What Inspect's accuracy makes of a score's letter: correct, partial, incorrect, no answer."""
 
@@ -25,9 +28,21 @@ class Call(BaseModel):
     error: bool | None = None
 
     @property
-    def key(self) -> str:
-        """The id that Inspect sends with the request as header `x-irid`."""
-        return str(self.request.get("extra_headers", {}).get("x-irid"))
+    def key(self) -> str | None:
+        """The id that Inspect sends with the request as header `x-irid`; older releases do not with raw prompts."""
+        key = self.request.get("extra_headers", {}).get("x-irid")
+        return None if key is None else str(key)
+
+    @property
+    def asked(self) -> str:
+        """What the request asks, as text to compare requests by."""
+        return asked(self.request)
+
+    @property
+    def answer_id(self) -> str | None:
+        """The response's own id."""
+        answer = (self.response or {}).get("id")
+        return None if answer is None else str(answer)
 
     @property
     def told(self) -> str | None:
@@ -42,10 +57,16 @@ class Call(BaseModel):
         return choices[0] if choices and not self.error else None
 
 
+def asked(request: Mapping[str, Any]) -> str:
+    """The prompt or the messages of a request's body, as text to compare requests by."""
+    return json.dumps(request.get("prompt", request.get("messages")), sort_keys=True)
+
+
 class Event(BaseModel):
     """An event of a sample's transcript; model calls are what matters here."""
 
     event: str
+    model: str | None = None
     call: Call | None = None
 
 
@@ -64,13 +85,17 @@ class Problem(BaseModel):
 class SampleScore(BaseModel):
     """A scorer's word on a sample."""
 
-    value: str | float | bool
+    value: str | float | bool | None
+    """None or no number where the sample is unscored."""
     answer: str | None = None
     reason: str | None = None
+    explanation: str | None = None
 
     @property
     def number(self) -> float | None:
         """The value as Inspect's mean counts it; None where it leaves the sample out."""
+        if self.value is None:
+            return None
         value = LETTERS.get(self.value) if isinstance(self.value, str) else float(self.value)
         return None if value is None or math.isnan(value) else value
 
@@ -100,8 +125,9 @@ class LoggedSample(BaseModel):
 
     @property
     def calls(self) -> list[Call]:
-        """Model calls in the order in which they were made."""
-        return [event.call for event in self.events if event.event == "model" and event.call is not None]
+        """Calls of the evaluated model in the order in which they were made."""
+        models = [event for event in self.events if event.event == "model" and JUDGE not in (event.model or "")]
+        return [event.call for event in models if event.call is not None]
 
     @property
     def score(self) -> SampleScore | None:
@@ -147,13 +173,21 @@ class Log(BaseModel):
     samples: list[LoggedSample] | None = None
 
 
-def read_log(out_dir: Path) -> Log:
-    """Read the log of a finished run.
+def read_logs(out_dir: Path, version: str) -> dict[Path, Log]:
+    """Read the logs of a finished run, one for each of its tasks.
+
+    Args:
+        out_dir: Where the runner left them.
+        version: The release that wrote them, for messages.
 
     Raises:
         SuiteFailure: no log, one that is cut short or of another shape, or an evaluation that did not succeed.
     """
-    path = out_dir / NAME
+    paths = [out_dir / NAME, *sorted(out_dir.glob("log-*.json"))]
+    return {path: _read(path, version) for path in paths}
+
+
+def _read(path: Path, version: str) -> Log:
     try:
         log = Log.model_validate(json.loads(path.read_bytes()))
     except FileNotFoundError:
@@ -161,7 +195,7 @@ def read_log(out_dir: Path) -> Log:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(step) for step in first["loc"])
-        raise SuiteFailure(f"{path}: not a log of Inspect AI 0.3.285: {field}: {first['msg']}.") from None
+        raise SuiteFailure(f"{path}: not a log of Inspect AI {version}: {field}: {first['msg']}.") from None
     except (ValueError, RecursionError) as error:
         raise SuiteFailure(f"{path}: cut short or damaged, no complete JSON ({error}).") from None
     if log.status != "success":

@@ -1,7 +1,8 @@
 """Runs one job in Inspect AI: `python -P runner.py JOB_JSON OUT_DIR`, in the suite's own environment.
 
-Leaves below OUT_DIR the `.eval` log as Inspect writes it, and `log.json`: the same log written by Inspect again as
-JSON with every pooled message and model call in its place, which plain JSON readers can follow.
+Leaves below OUT_DIR the `.eval` log of every task as Inspect writes it, and `log.json` (`log-2.json` for a second one):
+the same log written by Inspect again as JSON with every pooled message and model call in its place, which plain JSON
+readers can follow.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from inspect_ai import eval
 from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
+JUDGE = "openai-api/judge/judge"
+"""A neutral name, as for the evaluated model; whoever answers at the URL knows which model is meant."""
+
 
 def run(job: dict[str, Any], out_dir: Path) -> int:
-    """Evaluate the job's task; 0 where Inspect calls the evaluation a success."""
+    """Evaluate the job's tasks; 0 where Inspect calls the evaluation a success."""
     sys.path.append(str(Path(__file__).resolve().parent))
     import inspect_tasks  # type: ignore[import-not-found]
 
@@ -28,8 +32,16 @@ def run(job: dict[str, Any], out_dir: Path) -> int:
         api_key=os.environ["SAFETYREPRO_TOKEN"],
         max_retries=0,
     )
-    (log,) = eval(
-        inspect_tasks.build(job),
+    judge = None
+    if "judge" in job:
+        judge = get_model(
+            JUDGE,
+            base_url=os.environ["SAFETYREPRO_JUDGE_URL"],
+            api_key=os.environ["SAFETYREPRO_JUDGE_TOKEN"],
+            max_retries=0,
+        )
+    logs = eval(
+        inspect_tasks.build(job, judge),
         model=model,
         log_dir=str(out_dir),
         log_format="eval",
@@ -40,11 +52,12 @@ def run(job: dict[str, Any], out_dir: Path) -> int:
         fail_on_error=job["fail_on_error"],
         **job["generate"],
     )
-    write_eval_log(read_eval_log(log.location, resolve_attachments=True), str(out_dir / "log.json"), format="json")
-    if log.status == "success":
-        return 0
-    print(f"Inspect AI ended with status {log.status}: {log.error.message if log.error else 'no error given'}")
-    return 1
+    for number, log in enumerate(logs, start=1):
+        name = "log.json" if number == 1 else f"log-{number}.json"
+        write_eval_log(read_eval_log(log.location, resolve_attachments=True), str(out_dir / name), format="json")
+        if log.status != "success":
+            print(f"Inspect AI ended with status {log.status}: {log.error.message if log.error else 'no error given'}")
+    return 0 if all(log.status == "success" for log in logs) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A cell as a job for Inspect AI.
 
-nominal: the task that inspect_evals ships (`truthfulqa`, `bbq`), our items in its record schema, the canonical
-decoding and system text through Inspect's own options. matched: the canonical token ids through a task of ours.
+nominal: the task that inspect_evals ships (`truthfulqa`, `bbq`, `xstest`), our items in its record schema, the
+canonical decoding and system text through Inspect's own options. shipped: the same task as it comes, with its own
+shuffles and nothing set. matched: the canonical token ids through a task of ours.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from safetyrepro.adapters.base import Absent, Cell, Job
-from safetyrepro.adapters.inspect_ai.settings import matched_settings, nominal_settings
+from safetyrepro.adapters.inspect_ai.settings import matched_settings, nominal_settings, task_settings
 from safetyrepro.adapters.record import by_item, candidate_of, divisors
-from safetyrepro.config import Arm
+from safetyrepro.benchmarks.base import ClassRule
+from safetyrepro.config import JUDGED, Arm
 
 if TYPE_CHECKING:
     from safetyrepro.benchmarks.base import Item
 
 CHAT = "openai-api/safetyrepro/model"
 COMPLETIONS = "openai-api-completions/safetyrepro/model"
+TASKS = ("truthfulqa", "bbq", "xstest")
+"""What inspect_evals ships, of the benchmarks here."""
 CONNECTIONS = 4
 MOST_ERRORS = 20
 """One item's error is that item's; at so many, or at all of fewer, Inspect gives the run up. A dead server must not
@@ -27,13 +31,31 @@ ECHO = {"max_tokens": 0, "logprobs": True, "top_logprobs": 1, "extra_body": {"ec
 
 def translate(cell: Cell) -> Job | Absent:
     """The job of a cell, or why there is none."""
-    if cell.arm is Arm.SHIPPED:
-        return Absent("the shipped arm is not supported yet")
-    if cell.arm is Arm.NOMINAL:
-        return _job(cell, _nominal(cell), len(cell.data.items))
+    missing = None if cell.arm is Arm.MATCHED else _missing(cell)
+    if missing is not None:
+        return Absent(missing)
+    if cell.arm is not Arm.MATCHED:
+        return _job(cell, _own_task(cell), len(cell.data.items))
     if cell.config.scoring.path == "logprob":
         return _job(cell, _matched_logprob(cell), len(cell.canonical.sequences))
     return _job(cell, _matched_free(cell), len(cell.data.items))
+
+
+def _missing(cell: Cell) -> str | None:
+    """Why Inspect has no task of its own for a cell; None where it has one."""
+    chat = cell.arm is Arm.SHIPPED or cell.config.chat_template.enabled
+    if cell.benchmark.name not in TASKS:
+        return f"inspect_evals ships no {cell.benchmark.title} task"
+    if cell.benchmark.name in JUDGED and cell.config.judge is None:
+        return "Inspect's XSTest is graded by a judge, and the config names none: set judge to its url and model"
+    if cell.benchmark.name in JUDGED and not chat:
+        return "Inspect's XSTest begins with a system turn: set chat_template.enabled to true"
+    if chat and not cell.model.has_chat_template:
+        return (
+            f"Inspect asks in chat messages, and {cell.model.name} has no chat template; where the task is one turn, "
+            "the nominal arm sends it as a raw prompt"
+        )
+    return None
 
 
 def _job(cell: Cell, task: dict[str, Any], requests: int) -> Job:
@@ -42,8 +64,8 @@ def _job(cell: Cell, task: dict[str, Any], requests: int) -> Job:
         "generate": {**task["generate"], "max_retries": 0, "max_connections": CONNECTIONS},
         "fail_on_error": min(len(cell.data.items), MOST_ERRORS),
     }
-    settings = nominal_settings(cell) if cell.arm is Arm.NOMINAL else matched_settings(cell)
-    return Job(payload, settings, requests)
+    settings = {Arm.NOMINAL: nominal_settings, Arm.SHIPPED: task_settings, Arm.MATCHED: matched_settings}[cell.arm]
+    return Job(payload, settings(cell), requests, judged="judge" in payload)
 
 
 def decoding(cell: Cell) -> dict[str, Any]:
@@ -58,24 +80,35 @@ def decoding(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _nominal(cell: Cell) -> dict[str, Any]:
-    chat = cell.config.chat_template
-    system = {} if chat.system is None else {"system_message": chat.system}
-    truthfulqa = cell.benchmark.name == "truthfulqa"
+def _own_task(cell: Cell) -> dict[str, Any]:
+    chat, shipped = cell.config.chat_template, cell.arm is Arm.SHIPPED
+    # The judged task has a system text of its own.
+    own_system = cell.benchmark.name in JUDGED
+    system = {} if chat.system is None or own_system else {"system_message": chat.system}
+    judge = {} if cell.config.judge is None else {"judge": cell.config.judge.model}
+    record = {"truthfulqa": _truthfulqa_record, "bbq": lambda item: item.row, "xstest": _xstest_record}
     return {
         "task": cell.benchmark.name,
-        "task_args": {"target": cell.config.metric, "shuffle": False, "shuffle_choices": False}
-        if truthfulqa
-        # The items of every category are served as one subset's.
-        else {"subsets": "Age", "shuffle": False},
-        "model": CHAT if chat.enabled else COMPLETIONS,
-        "generate": {**decoding(cell), **system},
-        "ids": [item.item_id for item in cell.data.items],
-        "records": [
-            _truthfulqa_record(item) if truthfulqa else {**item.row, "example_id": number}
-            for number, item in enumerate(cell.data.items)
-        ],
+        "task_args": _task_args(cell),
+        "as_it_comes": shipped,
+        "model": CHAT if shipped or chat.enabled else COMPLETIONS,
+        "generate": {} if shipped else {**decoding(cell), **system},
+        "records": [{"item_id": item.item_id, **record[cell.benchmark.name](item)} for item in cell.data.items],
+        **judge,
     }
+
+
+def _xstest_record(item: Item) -> dict[str, Any]:
+    label = "unsafe" if item.category.startswith("contrast_") else "safe"
+    return {"prompt": item.question, "label": label, **{name: item.row.get(name) for name in ("type", "focus", "note")}}
+
+
+def _task_args(cell: Cell) -> dict[str, Any]:
+    """Arguments of the task; as it comes it has none but which of its variants is meant."""
+    if cell.benchmark.name == "truthfulqa":
+        target = {"target": cell.config.metric}
+        return target if cell.arm is Arm.SHIPPED else {**target, "shuffle": False}
+    return {"shuffle": False} if cell.benchmark.name == "bbq" and cell.arm is Arm.NOMINAL else {}
 
 
 def _truthfulqa_record(item: Item) -> dict[str, Any]:
@@ -133,14 +166,15 @@ def _matched_free(cell: Cell) -> dict[str, Any]:
         "task": "matched_free",
         "model": COMPLETIONS,
         "generate": decoding(cell),
-        "pattern": rule.pattern,
-        "take": rule.take,
+        "rule": {"classes": rule.as_rows()}
+        if isinstance(rule, ClassRule)
+        else {"pattern": rule.pattern, "take": rule.take},
         "items": [
             {
                 "id": prompt.item_id,
                 "text": prompt.text,
                 "ids": list(prompt.ids),
-                "gold": [letter(index) for index in items[prompt.item_id].gold],
+                "gold": list(cell.benchmark.readings(items[prompt.item_id])),
                 "letters": [letter(index) for index in range(len(items[prompt.item_id].options))],
             }
             for prompt in cell.canonical.prompts

@@ -10,9 +10,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from safetyrepro.config import Arm
+
 if TYPE_CHECKING:
     from safetyrepro.adapters.base import Cell
     from safetyrepro.canonical import CandidateSequence
+
+LENGTH = 2048
+"""The context length that the harness takes for granted where nobody tells it one."""
+MAX_TOKENS = 256
+"""What the harness generates at most where a task says nothing."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """What the harness's stock client is told, as far as it decides which token ids it sends."""
+
+    chat: bool
+    """Whether prompts go through the chat template."""
+    add_bos: bool
+    max_length: int
+    max_tokens: int
+    """Generated at most; what a prompt leaves room for."""
+
+
+def client_of(cell: Cell) -> Client:
+    """The client of a cell: told the canonical values, or, in the shipped arm, nothing but what the model needs."""
+    config, length = cell.config, cell.model.max_length
+    if cell.arm is Arm.SHIPPED:
+        return Client(chat=False, add_bos=False, max_length=min(length, LENGTH), max_tokens=MAX_TOKENS)
+    chat = config.chat_template.enabled
+    add_bos = cell.model.adds_bos and config.prompt.bos == "auto" and not chat
+    return Client(chat, add_bos, length, config.decoding.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -32,24 +61,33 @@ def as_canonical(sequence: CandidateSequence) -> Encoded:
 
 
 class Encoder:
-    """Encodes as the nominal arm's stock client did."""
+    """Encodes as the stock client did."""
 
-    def __init__(self, cell: Cell, *, add_bos: bool):
+    def __init__(self, cell: Cell):
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(cell.model.tokenizer_dir / "tokenizer.json"))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._add_bos = add_bos
-        self._bos_text = (cell.model.bos_text or "") if add_bos else ""
-        self._room = cell.model.max_length - 1
+        self._client = client_of(cell)
+        self._bos_text = (cell.model.bos_text or "") if self._client.add_bos else ""
+        self._room = self._client.max_length - 1
+        self._prefix_text = cell.model.bos_text or cell.model.eos_text
+        prefix = self._tokenizer.token_to_id(self._prefix_text)
+        assert prefix is not None
+        self._prefix: int = prefix
 
     def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=self._add_bos).ids
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=self._client.add_bos).ids
         return ids
 
     def pair(self, context: str, continuation: str) -> Encoded:
-        """A context and what is scored behind it."""
+        """A context and what is scored behind it; an empty context is one token, BOS or else EOS."""
+        if not context:
+            whole = self._ids(continuation)
+            if whole[:1] != [self._prefix]:
+                whole = [self._prefix, *whole]
+            return Encoded(self._prefix_text, continuation, tuple(whole[-self._room :]), 1)
         bare = context.rstrip()
         scored = context[len(bare) :] + continuation
         head = self._ids(bare)
@@ -57,6 +95,6 @@ class Encoder:
         kept = ids[-self._room :]
         return Encoded(self._bos_text + bare, scored, tuple(kept), len(head) - len(ids) + len(kept))
 
-    def prompt(self, text: str, max_tokens: int) -> tuple[int, ...]:
-        """A prompt, behind which `max_tokens` are generated."""
-        return tuple(self._ids(text)[-(self._room - max_tokens) :])
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """A prompt, behind which text is generated."""
+        return tuple(self._ids(text)[-(self._room - self._client.max_tokens) :])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,16 @@ def mass(doc: dict[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str
     return {"acc": float(weights[doc["gold"]].sum() / weights.sum())}
 
 
+def response_class(classes: Sequence[tuple[str, str, int]]) -> Callable[..., dict[str, float]]:
+    """1 where the first class whose pattern is found in the response is a right one."""
+
+    def process(doc: dict[str, Any], results: Sequence[str]) -> dict[str, float]:
+        found = next((label for label, pattern, _ in classes if re.search(pattern, results[0])), None)
+        return {"acc": float(found in doc["gold"])}
+
+    return process
+
+
 def build_task(job: dict[str, Any]) -> ConfigurableTask:
     """The job's task: a shipped one with overrides, or one of the job's own; its items come from the job."""
     config: dict[str, Any] = {}
@@ -67,7 +78,9 @@ def build_task(job: dict[str, Any]) -> ConfigurableTask:
         config.pop("tag", None)
     config |= job["task"]
     if job["process_results"] is not None:
-        config["process_results"] = {"argmax": argmax, "mass": mass}[job["process_results"]]
+        config["process_results"] = {"argmax": argmax, "mass": mass, "response_class": response_class(job["classes"])}[
+            job["process_results"]
+        ]
 
     def items(**_: Any) -> dict[str, datasets.Dataset]:
         return {job["split"]: datasets.Dataset.from_list(job["docs"])}

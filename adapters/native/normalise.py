@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.adapters.record import blank_record, by_item, candidate_of, check_claims, divisors, finish, wire_index
-from safetyrepro.benchmarks.extraction import letters
+from safetyrepro.adapters.native.outcome import generated_record, scored_record
+from safetyrepro.adapters.record import blank_record, by_item, candidate_of, check_claims, wire_index
 from safetyrepro.errors import SuiteFailure
 
 if TYPE_CHECKING:
@@ -88,40 +88,13 @@ def _scored(
             )
         total = math.fsum(logprobs[sequence.n_context :])
         candidates.append(candidate_of(sequence, total, _claim(places, sequence.ids, item)))
-    sums = [candidate.logprob for candidate in candidates]
-    score = cell.benchmark.score_logprobs(item, cell.config, sums, divisors(cell.config, candidates))
-    texts = [sequence.candidate for sequence in sequences]
-    return finish(
-        blank_record(cell, item),
-        score,
-        prompt=prompt.text,
-        prompt_ids=prompt.ids,
-        wire_ids=[candidate.wire_id for candidate in candidates if candidate.wire_id],
-        gold=[texts[index] for index in item.scored(cell.config.metric)[1]],
-        suite_score=score.value,
-        candidates=candidates,
-        extracted=None if score.choice is None else texts[score.choice],
-    )
+    return scored_record(blank_record(cell, item), cell, item, prompt, sequences, candidates)
 
 
 def _generated(cell: Cell, item: Item, prompt: Prompt, choices: Sequence[dict[str, Any]], places: Places) -> Record:
     if len(choices) != 1:
         raise SuiteFailure(f"native: item {item.item_id} has one prompt and {len(choices)} answers.")
     text, reason = choices[0]["text"], choices[0]["finish_reason"]
-    config = cell.config
-    rule = "lenient" if config.scoring.extraction == "strict" else "strict"
-    other = config.model_copy(update={"scoring": config.scoring.model_copy(update={"extraction": rule})})
-    score, extracted = cell.benchmark.score_text(item, config, text, reason)
-    return finish(
-        blank_record(cell, item),
-        score,
-        prompt=prompt.text,
-        prompt_ids=prompt.ids,
-        wire_ids=[_claim(places, prompt.ids, item)],
-        gold=[letters(len(item.options))[index] for index in item.gold],
-        suite_score=score.value,
-        response=text,
-        finish_reason=reason,
-        extracted=extracted,
-        extracted_other=cell.benchmark.score_text(item, other, text, reason)[1],
+    return generated_record(
+        blank_record(cell, item), cell, item, prompt, text, reason, wire_ids=[_claim(places, prompt.ids, item)]
     )

@@ -21,12 +21,12 @@ def suites() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--rebuild", is_flag=True, help="Build anew even what is ready.")
 def sync(names: tuple[str, ...], rebuild: bool) -> None:
-    """Build the environments of the suites NAME (all of them by default) that are not ready.
+    """Build the environments of the suites NAME that are not ready (by default every suite at its usual release).
 
     \b
     Example:
       safetyrepro suites sync
-      safetyrepro suites sync helm
+      safetyrepro suites sync helm inspect_ai@0.3.258
     """
     from safetyrepro.progress import progress
     from safetyrepro.suites import ensure
@@ -52,7 +52,7 @@ def list_suites(as_json: bool) -> None:
     from safetyrepro.suites.lockfile import read_lock
 
     rows: list[dict[str, Any]] = []
-    for name, path in _locks(()):
+    for name, path in [*_locks(()), *_other_releases()]:
         lock, environment = read_lock(path), find(path)
         rows.append(
             {
@@ -67,12 +67,12 @@ def list_suites(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"suites": rows}, indent=1))
         return
-    width = max(len(row["version"]) for row in rows)
+    names, width = (max(len(row[column]) for row in rows) for column in ("name", "version"))
     for row in rows:
         size = "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.0f} MB"
-        state = f"{row['state']:<8}"
-        click.echo(f"{row['name']:<11} {row['version']:<{width}}  {row['lock_sha256'][:16]}  {state}{size:>8}".rstrip())
-    missing = [row["name"] for row in rows if row["state"] == "missing"]
+        state = f"{row['lock_sha256'][:16]}  {row['state']:<8}{size:>8}"
+        click.echo(f"{row['name']:<{names}} {row['version']:<{width}}  {state}".rstrip())
+    missing = [row["name"] for row in rows if row["state"] == "missing" and "@" not in row["name"]]
     if missing:
         click.echo(f"Next: safetyrepro suites sync {' '.join(missing)}")
     else:
@@ -80,13 +80,21 @@ def list_suites(as_json: bool) -> None:
 
 
 def _locks(names: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """The named suites' lock files, or all; the native runner has none."""
+    """The named runners' lock files, or those of all suites at their usual release; the native runner has none."""
     from safetyrepro import adapters
     from safetyrepro.errors import InputError
 
     for name in names or adapters.NAMES:
-        lock = adapters.get(name).lock
+        lock = adapters.lock_of(name)
         if lock is not None:
             yield name, lock
         elif names:
             raise InputError(f"suite is {name!r}: it runs in safetyrepro's own environment and needs no other.")
+
+
+def _other_releases() -> Iterator[tuple[str, Path]]:
+    from safetyrepro import adapters
+
+    for suite in adapters.NAMES:
+        for release, lock in adapters.releases(suite).items():
+            yield f"{suite}@{release}", lock

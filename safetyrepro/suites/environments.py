@@ -46,7 +46,7 @@ class Environment:
 
 def folder_of(lock: Lock) -> Path:
     """Where a lock's environment is kept."""
-    return cache_dir() / "suites" / f"{lock.name}-{lock.sha256[:16]}-py{PYTHON}"
+    return cache_dir() / "suites" / f"{lock.name.replace('@', '-')}-{lock.sha256[:16]}-py{PYTHON}"
 
 
 def find(lock: Path) -> Environment | None:

@@ -19,7 +19,7 @@ class Lock:
 
     path: Path
     name: str
-    """The suite's name: the lock's folder."""
+    """The runner's name: the lock's folder, and for `suite-<release>.lock` the release behind an `@`."""
     sha256: str
     main: tuple[str, ...]
     """The packages that make up the suite, itself first (line `# safetyrepro: main NAME...`)."""
@@ -47,7 +47,12 @@ def read_lock(path: Path) -> Lock:
         if pin is None:
             raise InputError(f"{path}: pins no {name}, which its line '# safetyrepro: main' names; compile it again.")
     version = label([(name, pin or "") for name, pin in pins.items()])
-    return Lock(path, path.absolute().parent.name, hashlib.sha256(data).hexdigest(), main, version)
+    return Lock(path, _runner(path), hashlib.sha256(data).hexdigest(), main, version)
+
+
+def _runner(path: Path) -> str:
+    suite, release = path.absolute().parent.name, path.stem.removeprefix("suite-")
+    return suite if release == path.stem else f"{suite}@{release}"
 
 
 def label(versions: Sequence[tuple[str, str]]) -> str:

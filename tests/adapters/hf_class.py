@@ -15,7 +15,7 @@ from typing import Any
 
 from safetyrepro.adapters.lm_eval import adapter
 from safetyrepro.config import Arm, ModelSpec
-from safetyrepro.engine.loading import load_exact
+from safetyrepro.engine.loading import load_engine
 from tests.adapters.test_lm_eval import Ran, execute, make_cell
 
 
@@ -42,7 +42,7 @@ def in_process(ran: Ran, model: Any, tokenizer: Any) -> list[float]:
 
 def main(spec: str, changes: str, arm: str, packages: str, folder: str) -> None:
     """Run both and print `{"gateway": [...], "hf": [...]}`."""
-    engine = load_exact(ModelSpec.model_validate_json(spec), lambda _: None)
+    engine = load_engine(ModelSpec.model_validate_json(spec), lambda _: None)
     data = os.environ.get("SAFETYREPRO_DATA")
     cell = make_cell(engine, Arm(arm), Path(data) if data else None, **json.loads(changes))
     ran = execute(cell, Path(folder), engine)

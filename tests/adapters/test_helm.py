@@ -24,13 +24,26 @@ from safetyrepro.config import Arm, ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import SuiteFailure
-from safetyrepro.gateway import Gateway
+from safetyrepro.gateway import Gateway, Run
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
 from tests.adapters.cells import cell_of
+from tests.adapters.scripted import Replying, by_part
 from tests.tiny import make_tiny_model
 
+XSTEST: dict[str, Any] = {
+    "benchmark": {"name": "xstest", "items": {"count": 4, "seed": 1}},
+    "metric": "accuracy",
+    "judge": {"url": "http://127.0.0.1:9/v1", "model": "some/judge"},
+}
+VERDICTS = {
+    "the first": "<reasoning>fine</reasoning><score>1</score>",
+    "the second": "<reasoning>not clear</reasoning><score>0.5</score>",
+    "the third": "I cannot say.",
+    "the fourth": "<reasoning>much</reasoning><score>7</score>",
+}
+"""What the scripted model writes, and what the scripted judge says of it."""
 CHAT = {"enabled": True, "system": "Answer briefly."}
 SAMPLED = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 12, "stop": ["\n"], "seed": 5}
 REPLIES = ("A", " B\n", "A.", "The answer is C", "")
@@ -43,7 +56,8 @@ class Scripted:
     def __init__(self, engine: Engine, items: Sequence[Item]) -> None:
         self.info: ModelInfo = engine.info
         self.tokenizer: Tokenizer = engine.tokenizer
-        self._asked = [f"{item.context}\nQuestion: {item.question}" for item in items]
+        self._asked = [f"{item.context}\nQuestion: {item.question}" for item in items if item.context]
+        self._asked = self._asked or [f"Question: {item.question}" for item in items]
 
     def score(self, sequences: Sequence[Sequence[int]], *, memo: bool = True) -> list[Scored]:
         raise NotImplementedError
@@ -91,18 +105,21 @@ def job_of(cell: Cell) -> Job:
 def execute(cell: Cell, folder: Path, engine: Engine) -> Ran:
     """Run a cell in the suite's environment."""
     job = job_of(cell)
-    with Gateway(engine) as gateway:
+    with Gateway(engine) as gateway, Gateway(Replying(engine, by_part(VERDICTS))) as court:
         gate = gateway.open_run(cell.run_id, folder / "wire.jsonl")
-        start(job.payload, adapter.runner, folder, gate.base_url, gate.token)
+        judge = court.open_run("judge", folder / "judge.jsonl")
+        start(job.payload, adapter.runner, folder, gate.base_url, gate.token, judge)
         gateway.close_run(cell.run_id)
     return Ran(cell, job, folder / "native", tuple(read_wire(folder / "wire.jsonl")), engine)
 
 
-def start(job: Any, runner: Path, folder: Path, base_url: str, token: str) -> None:
+def start(job: Any, runner: Path, folder: Path, base_url: str, token: str, judge: Run | None = None) -> None:
     assert adapter.lock is not None
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     environment = {"SAFETYREPRO_BASE_URL": base_url, "SAFETYREPRO_TOKEN": token}
+    if judge is not None:
+        environment |= {"SAFETYREPRO_JUDGE_URL": judge.base_url, "SAFETYREPRO_JUDGE_TOKEN": judge.token}
     jobs.run(
         ensure(adapter.lock).python,
         runner,
@@ -139,6 +156,8 @@ def runs(tiny_engine: Engine, bos_engine: Engine, tmp_path_factory: pytest.TempP
         "nominal-bbq": (plain, make_cell(plain, Arm.NOMINAL, **bbq, **free, **two_shots)),
         "nominal-truthfulqa": (bos, make_cell(bos, Arm.NOMINAL, **five, **two_shots)),
         "nominal-chat": (plain, make_cell(plain, Arm.NOMINAL, **bbq, chat_template=CHAT)),
+        "shipped": (plain, make_cell(plain, Arm.SHIPPED, **five, **two_shots, chat_template=CHAT)),
+        "judged": (plain, make_cell(plain, Arm.SHIPPED, **XSTEST)),
         "matched-raw": (bos, make_cell(bos, Arm.MATCHED, metric="mc2", scoring={"normalisation": "byte"})),
         "matched-no-bos": (bos, make_cell(bos, Arm.MATCHED, prompt={"bos": "never"})),
         "matched-chat": (plain, make_cell(plain, Arm.MATCHED, **bbq, **two_shots, chat_template=CHAT)),
@@ -146,8 +165,11 @@ def runs(tiny_engine: Engine, bos_engine: Engine, tmp_path_factory: pytest.TempP
     }
     for name, (engine, cell) in asked.items():
         TOKENIZERS[name] = engine.info.tokenizer_dir
-        if name in {"nominal-bbq", "nominal-chat"}:
+        if name in {"nominal-bbq", "nominal-chat", "shipped"}:
             asked[name] = (Scripted(engine, cell.data.items), cell)
+    cell = asked["judged"][1]
+    responses = {item.question: text for item, text in zip(cell.data.items, VERDICTS, strict=True)}
+    asked["judged"] = (Replying(plain, by_part(responses)), cell)
     with ThreadPoolExecutor(2) as pool:
         ran = {name: pool.submit(execute, cell, folder / name, engine) for name, (engine, cell) in asked.items()}
         return {name: future.result() for name, future in ran.items()}
@@ -279,7 +301,7 @@ def test_nominal_through_the_chat_template_writes_a_letter(runs: dict[str, Ran])
 def test_settings_name_every_canonical_value_and_what_is_not_held(runs: dict[str, Ran]) -> None:
     assert all(setting.held for name in LIKELIHOOD for setting in runs[name].job.settings)
     names = {setting.name for setting in runs["matched-raw"].job.settings}
-    assert all({setting.name for setting in ran.job.settings} == names for ran in runs.values())
+    assert all({setting.name for setting in ran.job.settings} >= names for ran in runs.values())
     missed = {name: {one.name for one in ran.job.settings if not one.held} for name, ran in runs.items()}
     assert missed["nominal-truthfulqa"] == {"prompt.template", "shots.seed", "scoring.normalisation"}
     assert missed["nominal-bbq"] == {"prompt.template", "shots.seed", "scoring.extraction", "decoding.stop"}
@@ -380,7 +402,68 @@ def shown(benchmark: str, item: Item) -> str:
     return instance_text(benchmark, item)[0]
 
 
-def test_helm_has_no_probability_mass_and_the_shipped_arm_is_absent(tiny_engine: Engine) -> None:
-    assert adapter.translate(make_cell(tiny_engine, Arm.SHIPPED)) == Absent("the shipped arm is not supported yet")
-    absent = adapter.translate(make_cell(tiny_engine, Arm.NOMINAL, metric="mc2"))
-    assert absent == Absent("HELM's TruthfulQA has one task, mc_single, and no metric of probability mass")
+def test_shipped_is_helms_entry_with_five_shots_of_its_own_choice(runs: dict[str, Ran]) -> None:
+    ran = runs["shipped"]
+    pool = {item.question for item in ran.cell.data.pool}
+    items = {item.question for item in ran.cell.data.items}
+    assert ran.job.payload["runs"][0]["entry"] == "truthful_qa:task=mc_single"
+    bodies = {row.wire_id: row.request for row in ran.wire}
+    for item, record in zip(ran.cell.data.items, ran.records, strict=True):
+        # HELM's own client would apply the model's chat template: the whole prompt is one turn.
+        (turn,) = bodies[record.wire_ids[0]]["messages"]
+        blocks = turn["content"].split("\n\n")
+        *shown, asked = [block.partition("\n")[0].removeprefix("Question: ") for block in blocks]
+        assert asked == item.question
+        assert len(shown) == len(set(shown)) == record.shots == 5
+        assert set(shown) <= pool
+        assert not set(shown) & items
+        assert (record.decoding, record.scoring) == ("greedy", "free")
+    # One token: of " B" it is the space.
+    assert [record.extracted for record in ran.records] == ["A", None, "A", None, None]
+    request = ran.wire[0].request
+    assert (request["max_tokens"], request["temperature"], request["n"]) == (1, 0.0, 1)
+    rows = {setting.name: setting for setting in ran.job.settings}
+    assert (rows["suite.run_entry"].canonical, rows["suite.run_entry"].held) == (
+        "truthful_qa:task=mc_single,data_augmentation=canonical",
+        False,
+    )
+    assert (rows["shots.count"].effective, rows["chat_template.enabled"].effective) == ("5", "true")
+
+
+def test_shipped_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[str, Ran]) -> None:
+    ran = runs["judged"]
+    records = ran.records
+    assert [record.response for record in records] == list(VERDICTS)
+    assert [record.suite_score for record in records] == [1.0, 0.5, None, 7.0]
+    assert [record.score for record in records] == [1.0, 0.5, None, None]
+    assert [record.status for record in records] == ["ok", "ok", "error", "undefined"]
+    assert "'I cannot say.'" in str(records[2].reason)
+    for item, record in zip(ran.cell.data.items, records, strict=True):
+        assert record.prompt.endswith(f"user\n{item.question}<|im_end|>\n<|im_start|>assistant\n")
+        assert record.gold == ran.cell.benchmark.readings(item)
+    asked = list(read_wire(ran.out_dir.parent / "judge.jsonl"))
+    assert len(asked) == len(ran.wire) == len(records)
+    unsafe = [row for row in asked if "unsafe prompt" in row.request["messages"][0]["content"]]
+    assert len(unsafe) == sum(item.category.startswith("contrast_") for item in ran.cell.data.items)
+    assert (ran.wire[0].request["max_tokens"], ran.wire[0].request["temperature"]) == (512, 0.0)
+    judge = next(setting for setting in ran.job.settings if setting.name == "suite.judge")
+    assert (judge.canonical, judge.effective, judge.held) == ("gpt-4o-2024-05-13", "some/judge", False)
+
+
+def test_what_helm_does_not_have_is_absent_with_its_reason(tiny_engine: Engine) -> None:
+    few = adapter.translate(make_cell(tiny_engine, Arm.SHIPPED, shots={"pool": 4}))
+    assert isinstance(few, Absent)
+    assert "set shots.pool to 5 or more" in few.reason
+    for arm in (Arm.SHIPPED, Arm.NOMINAL):
+        absent = adapter.translate(make_cell(tiny_engine, arm, metric="mc2"))
+        assert absent == Absent("HELM's TruthfulQA has one task, mc_single, and no metric of probability mass")
+        toxigen = make_cell(tiny_engine, arm, benchmark={"name": "toxigen"}, metric="accuracy")
+        assert adapter.translate(toxigen) == Absent("HELM ships no ToxiGen scenario")
+        unjudged = adapter.translate(make_cell(tiny_engine, arm, **{**XSTEST, "judge": None}))
+        assert isinstance(unjudged, Absent)
+        assert "set judge to its url and model" in unjudged.reason
+    entries = [
+        job_of(make_cell(tiny_engine, arm, **XSTEST, **changes)).payload["runs"][0]["entry"]
+        for arm, changes in ((Arm.SHIPPED, {}), (Arm.NOMINAL, {"scoring": {"path": "free"}}))
+    ]
+    assert entries == ["xstest", "xstest:temperature=0.0,num_output_tokens=16"]

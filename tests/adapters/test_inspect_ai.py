@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from safetyrepro.adapters import lock_of
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.inspect_ai import adapter
+from safetyrepro.adapters.inspect_ai.translate import CHAT as CHAT_PROVIDER
 from safetyrepro.adapters.record import divisors
 from safetyrepro.canonical import ids_sha256
 from safetyrepro.config import Arm
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import SuiteFailure
-from safetyrepro.gateway import Gateway
+from safetyrepro.gateway import Gateway, Run
 from safetyrepro.gateway.refusal import Refusal
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
 from tests.adapters.cells import cell_of
+from tests.adapters.scripted import Replying, by_part
 
 CHAT = {"enabled": True, "system": "Answer briefly."}
 GREEDY = {"max_tokens": 24, "stop": ["\n\n"], "seed": 5}
@@ -36,12 +40,21 @@ REPLIES: dict[int, tuple[str, str] | Refusal] = {
     5: Refusal(400, "The prompt was blocked.", code="content_filter"),
 }
 """What the scripted model writes for the item at each place; it fails on the next one."""
+BBQ_REPLIES: dict[int, tuple[str, str] | Refusal] = {
+    0: ("ANSWER: (B)", "stop"),
+    1: ("ANSWER: $C$.", "stop"),
+    2: ("ANSWER: A", "stop"),
+}
+OLDER = "inspect_ai@0.3.258"
 
 
 class Scripted:
     """The tiny model's tokenizer, with replies of the test's choosing."""
 
-    def __init__(self, engine: Engine, questions: Sequence[str]) -> None:
+    def __init__(
+        self, engine: Engine, questions: Sequence[str], replies: Mapping[int, tuple[str, str] | Refusal]
+    ) -> None:
+        self._replies = replies
         self.info: ModelInfo = engine.info
         self.tokenizer: Tokenizer = engine.tokenizer
         self._questions = questions
@@ -54,7 +67,7 @@ class Scripted:
         for prompt in prompts:
             text = self.tokenizer.decode(prompt)
             place = next(place for place, question in enumerate(self._questions) if question in text)
-            scripted = REPLIES[place]
+            scripted = self._replies[place]
             if isinstance(scripted, Refusal):
                 raise scripted
             reply, finish_reason = scripted
@@ -96,24 +109,53 @@ def execute(cell: Cell, folder: Path, engine: Engine) -> Ran:
     """Run a cell in the suite's environment."""
     job = job_of(cell)
     folder.mkdir(parents=True)
-    with Gateway(engine) as gateway:
+    judge = Replying(engine, by_part(VERDICTS))
+    with Gateway(engine) as gateway, Gateway(judge) as court:
         gate = gateway.open_run(cell.run_id, folder / "wire.jsonl")
-        start(job, folder, gate.base_url, gate.token)
+        asked = court.open_run("judge", folder / "judge.jsonl")
+        start(job, folder, gate.base_url, gate.token, cell.suite, asked if job.judged else None)
         gateway.close_run(cell.run_id)
     return Ran(cell, job, folder / "native", tuple(read_wire(folder / "wire.jsonl")))
 
 
-def start(job: Job, folder: Path, base_url: str, token: str) -> None:
-    assert adapter.lock is not None
+def start(
+    job: Job, folder: Path, base_url: str, token: str, runner: str = "inspect_ai", judge: Run | None = None
+) -> None:
+    lock = lock_of(runner)
+    assert lock is not None
     (folder / "job.json").write_text(json.dumps(job.payload), encoding="utf-8")
     jobs.run(
-        ensure(adapter.lock).python,
+        ensure(lock).python,
         adapter.runner,
         folder / "job.json",
         folder / "native",
         log=folder / "runner.log",
-        env={"SAFETYREPRO_BASE_URL": base_url, "SAFETYREPRO_TOKEN": token},
+        env={
+            "SAFETYREPRO_BASE_URL": base_url,
+            "SAFETYREPRO_TOKEN": token,
+            **({"SAFETYREPRO_JUDGE_URL": judge.base_url, "SAFETYREPRO_JUDGE_TOKEN": judge.token} if judge else {}),
+        },
     )
+
+
+XSTEST: dict[str, Any] = {
+    "benchmark": {"name": "xstest", "items": {"count": 5, "seed": 1}},
+    "metric": "accuracy",
+    "chat_template": {"enabled": True},
+    "judge": {"url": "http://127.0.0.1:9/v1", "model": "some/judge"},
+}
+RESPONSES = ("Surely: (r1)", "I will not (r2)", "I ought not, but (r3)", "(r4)", "(r5)")
+VERDICTS = {
+    "(r1)": "GRADE: C",
+    "(r2)": "GRADE: I",
+    "(r3)": "Well. GRADE: P",
+    "(r4)": "No idea.",
+    "(r5)": "GRADE: C",
+}
+
+
+def prompts_of(cell: Cell) -> list[str]:
+    return [item.question for item in cell.data.items]
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +164,7 @@ def runs(tiny_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[
     folder = tmp_path_factory.mktemp("inspect")
     bbq = {"benchmark": {"name": "bbq", "items": {"count": 3, "seed": 2}}, "metric": "accuracy"}
     seven = {"benchmark": {"name": "truthfulqa", "items": {"count": 7, "seed": 3}}}
+    mc1 = {"benchmark": {"name": "truthfulqa", "items": {"count": 3, "seed": 2}}}
     mc2 = {"metric": "mc2", "scoring": {"normalisation": "byte"}}
     free = {"scoring": {"path": "free", "extraction": "lenient"}, "decoding": GREEDY}
     cells = {
@@ -130,9 +173,15 @@ def runs(tiny_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[
         "matched free": make_cell(tiny_engine, Arm.MATCHED, **free, chat_template=CHAT),
         "nominal chat": make_cell(tiny_engine, Arm.NOMINAL, **seven, **free, chat_template=CHAT),
         "nominal raw": make_cell(tiny_engine, Arm.NOMINAL, **bbq, decoding=GREEDY),
+        "shipped": make_cell(tiny_engine, Arm.SHIPPED, **mc1, **free),
+        "judged": make_cell(tiny_engine, Arm.NOMINAL, **XSTEST, scoring={"path": "free"}, decoding=GREEDY),
+        "older": cell_of(OLDER, "0.3.258", tiny_engine, Arm.NOMINAL, **bbq, decoding=GREEDY),
     }
-    scripted = Scripted(tiny_engine, [item.question for item in cells["nominal chat"].data.items])
-    engines: dict[str, Engine] = {"nominal chat": scripted}
+    scripted = Scripted(tiny_engine, [item.question for item in cells["nominal chat"].data.items], REPLIES)
+    asked = [f"{item.context}\n\nQuestion: {item.question}" for item in cells["nominal raw"].data.items]
+    both = Scripted(tiny_engine, asked, BBQ_REPLIES)
+    engines: dict[str, Engine] = {"nominal chat": scripted, "nominal raw": both, "older": both}
+    engines["judged"] = Replying(tiny_engine, by_part(dict(zip(prompts_of(cells["judged"]), RESPONSES, strict=True))))
     with ThreadPoolExecutor(2) as pool:
         ran = {
             name: pool.submit(execute, cell, folder / name.replace(" ", "-"), engines.get(name, tiny_engine))
@@ -285,5 +334,84 @@ def test_a_request_that_no_record_explains_is_refused(runs: dict[str, Ran]) -> N
         adapter.normalise(ran.cell, ran.out_dir, (*ran.wire, stray))
 
 
-def test_the_shipped_arm_is_absent(tiny_engine: Engine) -> None:
-    assert adapter.translate(make_cell(tiny_engine, Arm.SHIPPED)) == Absent("the shipped arm is not supported yet")
+def test_shipped_shuffles_the_options_and_sets_nothing(runs: dict[str, Ran]) -> None:
+    ran = runs["shipped"]
+    bodies = {row.wire_id: row.request for row in ran.wire}
+    orders = []
+    for item, record in zip(ran.cell.data.items, ran.records, strict=True):
+        (wire_id,) = record.wire_ids
+        assert set(bodies[wire_id]) == {"model", "messages"}
+        (turn,) = bodies[wire_id]["messages"]
+        listed = [line.partition(") ")[2] for line in record.extra["options"].split("\n")]
+        assert turn["content"].endswith("\n\n" + record.extra["options"])
+        assert sorted(listed) == sorted(item.options)
+        assert [listed["ABCDEFGHIJKLM".index(letter)] for letter in record.gold] == [item.options[item.gold[0]]]
+        assert (record.shots, record.scoring, record.decoding) == (0, "free", "server's default")
+        orders.append(listed == list(item.options))
+    assert not all(orders)
+
+
+def test_two_releases_read_the_same_reply_differently(runs: dict[str, Ran]) -> None:
+    """0.3.260 began to read a letter in brackets, in bold or between dollar signs."""
+    newer, older = runs["nominal raw"].records, runs["older"].records
+    for new, old in zip(newer, older, strict=True):
+        assert (new.item_id, new.prompt_sha256, new.response) == (old.item_id, old.prompt_sha256, old.response)
+    assert [record.extracted for record in newer] == ["B", "C", "A"]
+    assert [record.extracted for record in older] == [None, None, "A"]
+    assert [record.status for record in older] == ["unparsed", "unparsed", "ok"]
+    assert {record.suite for record in older} == {OLDER}
+
+
+def test_an_older_release_is_joined_with_the_wire_without_its_header(runs: dict[str, Ran]) -> None:
+    assert not any("x-irid" in row.headers for row in runs["older"].wire)
+    claimed = [wire_id for record in runs["older"].records for wire_id in record.wire_ids]
+    assert sorted(claimed) == sorted(row.wire_id for row in runs["older"].wire)
+
+
+def test_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[str, Ran]) -> None:
+    ran = runs["judged"]
+    records = ran.records
+    assert {item.category.startswith("contrast_") for item in ran.cell.data.items} == {True, False}
+    assert [record.extracted for record in records] == [
+        *("full compliance", "full refusal", "partial refusal", None, "full compliance")
+    ]
+    for item, record in zip(ran.cell.data.items, records, strict=True):
+        assert record.gold == ran.cell.benchmark.readings(item)
+        assert f"user\n{item.question}" in record.prompt
+        assert "system\nYou are a helpful assistant." in record.prompt
+        if record.extracted is None:
+            assert (record.status, record.score) == ("error", None)
+            assert "the judge's reply holds no grade" in str(record.reason)
+        else:
+            assert (record.status, record.score) == ("ok", float(record.extracted in record.gold))
+    assert [record.suite_score for record in records] == [1.0, 0.0, 0.5, None, 1.0]
+    asked = list(read_wire(ran.out_dir.parent / "judge.jsonl"))
+    assert len(asked) == len(ran.wire) == len(records)
+    assert all("classifying responses" in row.request["messages"][0]["content"] for row in asked)
+    assert {row.request["temperature"] for row in ran.wire} == {0.0}
+    names = {setting.name: setting for setting in ran.job.settings}
+    assert (names["suite.judge"].effective, names["suite.judge"].held) == ("some/judge", False)
+
+
+def test_what_inspect_does_not_have_is_absent_with_its_reason(tiny_engine: Engine) -> None:
+    def reason(**changes: Any) -> str:
+        absent = adapter.translate(make_cell(tiny_engine, Arm.NOMINAL, **{**XSTEST, **changes}))
+        assert isinstance(absent, Absent)
+        return absent.reason
+
+    assert "set judge to its url and model" in reason(judge=None)
+    assert "set chat_template.enabled to true" in reason(chat_template={"enabled": False})
+    assert reason(benchmark={"name": "toxigen"}, judge=None) == "inspect_evals ships no ToxiGen task"
+    assert "no CrowS-Pairs task" in reason(benchmark={"name": "crows_pairs"}, metric="parity", judge=None)
+    shipped = job_of(make_cell(tiny_engine, Arm.SHIPPED, **XSTEST))
+    assert (shipped.payload["generate"].keys() & {"temperature", "max_tokens"}, shipped.judged) == (set(), True)
+
+
+def test_the_shipped_task_of_bbq_has_no_arguments_and_needs_a_chat_template(tiny_engine: Engine) -> None:
+    bbq = {"benchmark": {"name": "bbq", "items": {"count": 3}}, "metric": "accuracy"}
+    cell = make_cell(tiny_engine, Arm.SHIPPED, **bbq)
+    assert (job_of(cell).payload["task_args"], job_of(cell).payload["model"]) == ({}, CHAT_PROVIDER)
+    base = replace(cell, model=replace(cell.model, has_chat_template=False))
+    absent = adapter.translate(base)
+    assert isinstance(absent, Absent)
+    assert "has no chat template" in absent.reason

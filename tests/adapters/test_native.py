@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 TRUTHFULQA = {"benchmark": {"name": "truthfulqa", "items": {"count": 3, "seed": 2}}, "metric": "mc1"}
 BBQ = {"benchmark": {"name": "bbq", "items": {"count": 3, "seed": 2}}, "metric": "accuracy"}
+CROWS = {"benchmark": {"name": "crows_pairs", "items": {"count": 3}}, "metric": "parity"}
+XSTEST = {"benchmark": {"name": "xstest", "items": {"count": 3}}, "metric": "accuracy"}
+TOXIGEN = {"benchmark": {"name": "toxigen", "items": {"count": 3}}, "metric": "accuracy"}
 CHAT = {"enabled": True, "system": "Answer briefly."}
 FREE = {"scoring": {"path": "free"}, "decoding": {"max_tokens": 6, "stop": ["\n"]}}
 
@@ -89,8 +92,12 @@ def direct_sums(engine: Engine, cell: Cell) -> dict[str, list[float]]:
         {**TRUTHFULQA, "metric": "mc2", "scoring": {"normalisation": "byte"}, "shots": {"count": 2}},
         {**BBQ, "chat_template": CHAT, "scoring": {"normalisation": "token"}},
         {**BBQ, "scoring": {"candidate": "letter"}},
+        {**CROWS, "scoring": {"normalisation": "byte"}},
+        {**CROWS, "shots": {"count": 2}, "prompt": {"template": "role"}},
+        {**XSTEST, "chat_template": CHAT},
+        {**TOXIGEN, "scoring": {"candidate": "letter"}, "shots": {"count": 1}},
     ],
-    ids=["mc1", "mc2-bytes-shots", "bbq-chat-tokens", "bbq-letters"],
+    ids=["mc1", "mc2-bytes-shots", "bbq-chat-tokens", "bbq-letters", "crows", "crows-shots", "xstest", "toxigen"],
 )
 def test_sums_and_ids_are_those_of_the_engine(tiny_engine: Engine, tmp_path: Path, changes: dict[str, Any]) -> None:
     cell = make_cell(tiny_engine, **changes)

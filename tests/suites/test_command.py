@@ -58,6 +58,11 @@ def test_sync_refuses_what_has_no_environment(name: str, sentence: str) -> None:
         call("sync", name)
 
 
-def test_list_names_the_three_suites_with_their_pinned_versions() -> None:
+def test_list_names_every_suite_and_release_with_its_pinned_version() -> None:
     rows = {row["name"]: row["version"] for row in json.loads(call("list", "--json"))["suites"]}
-    assert rows == {"lm_eval": "0.4.13", "helm": "0.5.16", "inspect_ai": "0.3.285 (inspect-evals 0.26.0)"}
+    assert rows == {
+        "lm_eval": "0.4.13",
+        "helm": "0.5.16",
+        "inspect_ai": "0.3.285 (inspect-evals 0.26.0)",
+        "inspect_ai@0.3.258": "0.3.258 (inspect-evals 0.16.0)",
+    }
