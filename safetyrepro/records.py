@@ -36,16 +36,19 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Record:
-    """One item's outcome in one cell."""
+    """One item's outcome in one cell.
+
+    A run of ours fills in every field; of logs that were imported, what the log does not hold is None.
+    """
 
     run_id: str
     suite: str
-    suite_version: str
-    arm: str
-    model: str
+    suite_version: str | None
+    arm: str | None
+    model: str | None
     model_sha256: str | None
     """SHA-256 of the weights; None where nobody here has read them."""
-    numerics: str
+    numerics: str | None
     """`quant/compute dtype/decode/mode`, or `upstream`."""
     benchmark: str
     config_id: str
@@ -54,15 +57,15 @@ class Record:
     cluster: str
     repeat: int
     metric: str
-    template: str
-    decoding: str
+    template: str | None
+    decoding: str | None
     """`greedy` or `T=0.3`."""
-    shots: int
-    scoring: str
+    shots: int | None
+    scoring: str | None
     """`logprob` or `free`: the path by which the suite really scored."""
-    prompt: str
+    prompt: str | None
     """What was sent: the context before the candidates, or the prompt of the generation; chat as templated."""
-    prompt_sha256: str
+    prompt_sha256: str | None
     """`ids_sha256` of the prompt's token ids as the model saw them."""
     n_prompt_tokens: int | None
     wire_ids: tuple[str, ...]

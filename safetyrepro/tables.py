@@ -57,18 +57,7 @@ def read_table(path: Path) -> ScoreTable:
     """
     import pandas as pd
 
-    readers = {".csv": _csv_rows, ".jsonl": _json_rows, ".ndjson": _json_rows, ".parquet": _parquet_rows}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path}: a score table ends in .csv, .jsonl or .parquet, this one in {path.suffix!r}.")
-    try:
-        columns, rows = reader(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; name a score table (CSV, JSONL or Parquet).") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not UTF-8; write the table as UTF-8.") from None
+    columns, rows = read_rows(path, "a score table")
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         found = ", ".join(columns)[:200] or "nothing"
@@ -96,6 +85,31 @@ def read_table(path: Path) -> ScoreTable:
     if "item_id" in columns and "cluster" not in columns:
         frame["cluster"] = frame["item_id"]
     return ScoreTable(frame, "item_id" in columns, int(frame["score"].isna().sum()), nans)
+
+
+def read_rows(path: Path, what: str) -> tuple[list[str], Iterable[tuple[str, Row]]]:
+    """The columns and rows of a CSV, JSONL or Parquet file, each row with the words that name its place.
+
+    Args:
+        path: the file; its ending says what it is.
+        what: what it should be, with its article, for errors.
+
+    Raises:
+        InputError: an unknown ending, no such file, or contents that are not what the ending says. CSV rows are read as
+            they are asked for, so that a bad one raises then.
+    """
+    readers = {".csv": _csv_rows, ".jsonl": _json_rows, ".ndjson": _json_rows, ".parquet": _parquet_rows}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: {what} ends in .csv, .jsonl or .parquet, this one in {path.suffix!r}.")
+    try:
+        return reader(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; name {what} (CSV, JSONL or Parquet).") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not UTF-8; write the table as UTF-8.") from None
 
 
 def records_to_table(records: Sequence[Record]) -> pd.DataFrame:
