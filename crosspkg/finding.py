@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from safetyrepro.analysis.resampling import TOLERANCE, holm
+from safetyrepro.benchmarks.draw import POCKET
+from safetyrepro.benchmarks.toxigen import DEMONSTRATIONS
+from safetyrepro.crosspkg.releases import release_sentence
+from safetyrepro.runners import title
 
 ALPHA = 0.05
 SUM_TOLERANCE = 1e-3
@@ -14,8 +18,13 @@ SUM_TOLERANCE = 1e-3
 UNREAD = ("unparsed", "truncated")
 UNREADABLE = 0.1
 """From this share of such answers on, a suite's score says more about format than about answers."""
-NAMES = {"lm_eval": "lm-eval", "helm": "HELM", "inspect_ai": "Inspect AI", "native": "native runner"}
-TITLES = {"truthfulqa": "TruthfulQA", "bbq": "BBQ"}
+TITLES = {
+    "truthfulqa": "TruthfulQA",
+    "bbq": "BBQ",
+    "toxigen": "ToxiGen",
+    "crows_pairs": "CrowS-Pairs",
+    "xstest": "XSTest",
+}
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 Report = Sequence[Mapping[str, Any]]
@@ -120,17 +129,17 @@ def order_sentence(pair: Mapping[str, Any]) -> str:
 
 def next_steps(report: Report) -> list[str]:
     """What a reader should do, most pressing first."""
-    steps = _failed(report) + _unmatched(report) + _spreads(headlines(report)) + _unreadable(report) + _chance(report)
+    steps = _failed(report) + _unmatched(report) + _spreads(headlines(report)) + _releases(report)
+    steps += _unreadable(report) + _chance(report)
     return steps or ["Nothing asks for action: the suites were run as planned and nothing set them apart."]
 
 
 def subject(entry: Mapping[str, Any]) -> str:
     """A config's name for people: benchmark, metric, and prompt kind."""
     config = entry["config"]
-    title = TITLES.get(entry["benchmark"], entry["benchmark"])
+    name = TITLES.get(entry["benchmark"], entry["benchmark"])
     kind = "chat template" if config["chat_template"]["enabled"] else "raw prompt"
-    pocket = " pocket items" if entry["data"]["source"] == "pocket" else ""
-    return f"{title}{pocket}, {config['metric']}, {kind}"
+    return f"{name}{_not_the_benchmark(entry)}, {config['metric']}, {kind}"
 
 
 def count_word(number: int) -> str:
@@ -145,7 +154,7 @@ def points_text(points: float) -> str:
 
 def names_text(suites: Sequence[str]) -> str:
     """Suites by name, as a list in a sentence."""
-    names = [NAMES.get(suite, suite) for suite in suites]
+    names = [title(suite) for suite in suites]
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
@@ -167,9 +176,17 @@ def _all(total: int) -> str:
 
 
 def _items(entry: Mapping[str, Any], count: int) -> str:
-    title = TITLES.get(entry["benchmark"], entry["benchmark"])
-    style = f"{title}-style pocket items" if entry["data"]["source"] == "pocket" else f"{title} items"
-    return f"{count} {style} ({entry['config']['metric']})"
+    name = TITLES.get(entry["benchmark"], entry["benchmark"])
+    style = f"{name}-style" if entry["data"]["source"].startswith(POCKET) else name
+    return f"{count} {style}{_not_the_benchmark(entry) or ' items'} ({entry['config']['metric']})"
+
+
+def _not_the_benchmark(entry: Mapping[str, Any]) -> str:
+    """What the items are, where they are not those of the benchmark that they are in the form of."""
+    source = entry["data"]["source"]
+    if source.startswith(POCKET):
+        return " pocket items"
+    return f" {DEMONSTRATIONS}" if source.startswith(DEMONSTRATIONS) else ""
 
 
 def _own_tasks(headline: Headline, tests: int) -> str:
@@ -236,7 +253,7 @@ def _without_headline(report: Report) -> str:
 
 def _failed(report: Report) -> list[str]:
     cells = [
-        f"{NAMES.get(suite, suite)} ({entry['model']}, {subject(entry)}, {arm})"
+        f"{title(suite)} ({entry['model']}, {subject(entry)}, {arm})"
         for entry in report
         for arm, section in entry["arms"].items()
         for suite, gap in section["without_result"].items()
@@ -279,6 +296,21 @@ def _spreads(found: Sequence[Headline]) -> list[str]:
     return steps
 
 
+def _releases(report: Report) -> list[str]:
+    pairs = [
+        (pair, f"{entry['model']}, {subject(entry)}, {arm} arm")
+        for entry in report
+        for arm, section in entry["arms"].items()
+        for pair in section["releases"]
+        if pair["scores_differ"]
+    ]
+    if not pairs:
+        return []
+    pair, where = max(pairs, key=lambda found: int(found[0]["scores_differ"]))
+    more = f" ({count_word(len(pairs) - 1)} more below)" if len(pairs) > 1 else ""
+    return [f"Name the release beside a score. {where}: {release_sentence(pair)}{more}"]
+
+
 def _unreadable(report: Report) -> list[str]:
     worst: dict[str, list[tuple[float, str]]] = {}
     for entry in report:
@@ -292,7 +324,7 @@ def _unreadable(report: Report) -> list[str]:
     for suite, cells in worst.items():
         more = f" (and over a tenth in {count_word(len(cells) - 1)} more)" if len(cells) > 1 else ""
         steps.append(
-            f"Treat {NAMES.get(suite, suite)}'s score as a measure of format first: {max(cells)[1]}, could not be read "
+            f"Treat {title(suite)}'s score as a measure of format first: {max(cells)[1]}, could not be read "
             f"or were cut off{more}."
         )
     return steps

@@ -7,6 +7,7 @@ OUT/cells/<name>/job.json           what the runner was given
 OUT/cells/<name>/native/            the suite's own output
 OUT/cells/<name>/runner.log         what the suite printed
 OUT/cells/<name>/wire.jsonl         every request and response
+OUT/cells/<name>/judge.jsonl        the same of a judge, where the suite asks one
 OUT/cells/<name>/records.parquet    the records; cell.json says `done` only once they stand
 OUT/report.json, OUT/report.html
 ```
@@ -53,7 +54,7 @@ class ConfigInfo:
     config: Config
     data: DataInfo
     chance: float
-    """Expected score of a guess, averaged over the items."""
+    """Score of a guess: the expected item score over the items, or the parity of that."""
 
 
 @dataclass(frozen=True)

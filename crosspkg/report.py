@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from safetyrepro.atomic import write_json, write_text
-from safetyrepro.config import SUITES, Arm
+from safetyrepro.config import Arm
+from safetyrepro.crosspkg.causes import Kept, pairs_of, read_kept
 from safetyrepro.crosspkg.finding import finding
 from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment, ModelFacts
 from safetyrepro.crosspkg.summary import ArmCells, arm_summary, model_orders
 from safetyrepro.reports.page import render_page
+from safetyrepro.runners import in_order
 
 DECIMALS = 6
 
 
-def build_report(experiment: Experiment, *, redact: bool = False) -> list[dict[str, Any]]:
+def build_report(experiment: Experiment, *, redact: bool = False, kept: Kept | None = None) -> list[dict[str, Any]]:
     """report.json: one object per config and model, in the experiment's order.
 
     Scores and their intervals are shares in [0, 1]; spreads, differences and their intervals are points of 100;
@@ -26,6 +28,7 @@ def build_report(experiment: Experiment, *, redact: bool = False) -> list[dict[s
     Args:
         experiment: as `load_experiment` reads it.
         redact: leave out prompts, outputs and candidates.
+        kept: attributions that were computed with the model (`causes.read_kept`).
     """
     report = []
     for info in experiment.configs:
@@ -38,7 +41,12 @@ def build_report(experiment: Experiment, *, redact: bool = False) -> list[dict[s
                 if model.name in models
             }
             if sections:
-                report.append(_rounded(_head(experiment, info, model, redact) | {"arms": sections}))
+                causes = _causes(
+                    {arm.value: models[model.name] for arm, models in arms.items() if model.name in models},
+                    redact,
+                    kept,
+                )
+                report.append(_rounded(_head(experiment, info, model, redact) | {"arms": sections} | causes))
     return report
 
 
@@ -53,11 +61,22 @@ def write_report(experiment: Experiment, folder: Path, *, redact: bool = False) 
     Returns:
         The paths of report.json and report.html, and the finding in one sentence.
     """
-    report = build_report(experiment, redact=redact)
+    report = build_report(experiment, redact=redact, kept=read_kept(folder))
     as_json, as_page = folder / "report.json", folder / "report.html"
     write_json(as_json, report)
     write_text(as_page, render_page(report))
     return as_json, as_page, finding(report)
+
+
+def _causes(arms: Mapping[str, ArmCells], redact: bool, kept: Kept | None) -> dict[str, Any]:
+    divergence: list[dict[str, Any]] = []
+    attribution: list[dict[str, Any]] = []
+    for arm, cells in arms.items():
+        pairs, parts = pairs_of(arm, cells.done, redact=redact, kept=kept)
+        divergence += pairs
+        # A parity is no mean of items: its gap is not the sum of the items' parts.
+        attribution += parts if cells.aggregate == "mean" else []
+    return {"divergence": divergence, "attribution": attribution}
 
 
 def _arm_cells(experiment: Experiment, info: ConfigInfo, arm: Arm) -> dict[str, ArmCells]:
@@ -75,8 +94,7 @@ def _arm_cells(experiment: Experiment, info: ConfigInfo, arm: Arm) -> dict[str, 
 
 def _in_order(cells: Any) -> dict[str, CellOutcome]:
     by_suite = {cell.facts.suite: cell for cell in cells}
-    known = [suite for suite in SUITES if suite in by_suite]
-    return {suite: by_suite[suite] for suite in [*known, *sorted(set(by_suite) - set(known))]}
+    return {suite: by_suite[suite] for suite in in_order(by_suite)}
 
 
 def _head(experiment: Experiment, info: ConfigInfo, model: ModelFacts, redact: bool) -> dict[str, Any]:
@@ -95,8 +113,6 @@ def _head(experiment: Experiment, info: ConfigInfo, model: ModelFacts, redact: b
             },
         },
         "redacted": redact,
-        "divergence": [],
-        "attribution": [],
     }
 
 

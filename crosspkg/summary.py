@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from safetyrepro import benchmarks
+from safetyrepro.analysis.aggregate import Aggregate
 from safetyrepro.analysis.mean import MeanScore, mean_score
 from safetyrepro.analysis.order import ModelOrder, model_order
 from safetyrepro.analysis.resampling import TOLERANCE, holm
@@ -15,6 +17,7 @@ from safetyrepro.crosspkg.disagreements import clipped, disagreements
 from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo
 from safetyrepro.crosspkg.outcomes import ItemScores, item_scores, score_matrix, shared_items
 from safetyrepro.crosspkg.promptdiff import compare_prompts
+from safetyrepro.crosspkg.releases import release_pairs
 from safetyrepro.crosspkg.wirediff import WireTable, compare_wire
 
 FEWEST_CLUSTERS = 5
@@ -28,6 +31,7 @@ class ArmCells:
     def __init__(self, info: ConfigInfo, cells: Mapping[str, CellOutcome]) -> None:
         """Take cells by suite, in report order."""
         self.info = info
+        self.aggregate = benchmarks.get(info.config.benchmark.name).aggregate
         self.cells = dict(cells)
         self.done = {suite: cell for suite, cell in cells.items() if cell.facts.state == "done"}
         self.items: dict[str, ItemScores] = {
@@ -43,7 +47,9 @@ class ArmCells:
     def _mean(self, items: ItemScores) -> MeanScore:
         unrecorded = max(0, self.info.data.items - len(items.scores))
         return mean_score(
-            [*items.scores.values(), *[None] * unrecorded], [*items.clusters.values(), *[""] * unrecorded]
+            [*items.scores.values(), *[None] * unrecorded],
+            [*items.clusters.values(), *[""] * unrecorded],
+            aggregate=self.aggregate,
         )
 
 
@@ -51,7 +57,7 @@ def arm_summary(arm: str, cells: ArmCells, *, redact: bool) -> dict[str, Any]:
     """The arm's part of report.json, less the order of the models."""
     scored = cells.scored
     shared = shared_items(list(scored.values()))
-    spread = _spread(scored, shared)
+    spread = _spread(scored, shared, cells.aggregate)
     return {
         "suites": {suite: _suite(suite, cells, redact) for suite in cells.done},
         "without_result": {
@@ -66,6 +72,7 @@ def arm_summary(arm: str, cells: ArmCells, *, redact: bool) -> dict[str, Any]:
         "settings": {suite: [asdict(setting) for setting in cell.facts.settings] for suite, cell in cells.done.items()},
         "prompts": None if redact else _prompts(scored, shared),
         "disagreements": disagreements(scored, shared, choices=arm == "matched", redact=redact),
+        "releases": release_pairs(cells.done, redact=redact),
     }
 
 
@@ -80,13 +87,15 @@ def _suite(suite: str, cells: ArmCells, redact: bool) -> dict[str, Any]:
     mean, facts, items = cells.means[suite], cells.done[suite].facts, cells.items[suite]
     example = next(iter(items.records.values()), None)
     chance = cells.info.chance
-    interval = mean.ci
+    interval, other = mean.ci, mean.other_share
     return {
         "n": mean.n,
         "score": mean.score,
         "ci": None if interval is None else list(interval),
         "statuses": dict(items.statuses),
-        "prompt_example": None if redact or example is None else example[0].prompt[:LONGEST_PROMPT],
+        "prompt_example": None if redact or example is None else (example[0].prompt or "")[:LONGEST_PROMPT],
+        "stereotype_share": None if other is None else other[0],
+        "stereotype_share_ci": None if other is None or other[1] is None else list(other[1]),
         "n_items": mean.n_items,
         "n_clusters": mean.n_clusters,
         "score_over_all": mean.score_over_all,
@@ -106,12 +115,15 @@ def _suite(suite: str, cells: ArmCells, redact: bool) -> dict[str, Any]:
     }
 
 
-def _spread(scored: Mapping[str, ItemScores], shared: Sequence[str]) -> Spread | None:
+def _spread(scored: Mapping[str, ItemScores], shared: Sequence[str], aggregate: Aggregate) -> Spread | None:
     if len(scored) < 2 or not shared:
         return None
     clusters = next(iter(scored.values())).clusters
     return suite_spread(
-        score_matrix(list(scored.values()), shared), [clusters[item_id] for item_id in shared], list(scored)
+        score_matrix(list(scored.values()), shared),
+        [clusters[item_id] for item_id in shared],
+        list(scored),
+        aggregate=aggregate,
     )
 
 
@@ -144,13 +156,13 @@ def _prompts(scored: Mapping[str, ItemScores], shared: Sequence[str]) -> dict[st
         return None
     item_id = shared[0]
     records = {suite: items.records[item_id][0] for suite, items in scored.items()}
-    compared = compare_prompts({suite: record.prompt for suite, record in records.items()})
+    compared = compare_prompts({suite: record.prompt or "" for suite, record in records.items()})
     return {
         "item_id": item_id,
         "suites": {
             suite: {
                 "segments": [[segment.text, segment.common] for segment in compared[suite]],
-                "chars": len(record.prompt),
+                "chars": len(record.prompt or ""),
                 "n_tokens": record.n_prompt_tokens,
                 "scoring": record.scoring,
                 "candidates": [candidate.text[:LONGEST_PROMPT] for candidate in record.candidates],
@@ -185,6 +197,7 @@ def _order(a: ArmCells, b: ArmCells) -> tuple[ModelOrder | None, int]:
         score_matrix(cells_b, shared),
         clusters,
         suites,
+        aggregate=a.aggregate,
         at_chance=[a.means[suite].holds(chance) and b.means[suite].holds(chance) for suite in suites],
     ), left_out
 

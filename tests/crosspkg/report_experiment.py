@@ -11,7 +11,7 @@ from typing import Any
 from safetyrepro.adapters.base import Setting
 from safetyrepro.atomic import write_text
 from safetyrepro.canonical import ids_sha256
-from safetyrepro.config import SUITES, Arm, Config, cell_id, config_id
+from safetyrepro.config import Arm, Config, cell_id, config_id
 from safetyrepro.crosspkg.folder import (
     CellFacts,
     ConfigInfo,
@@ -23,12 +23,14 @@ from safetyrepro.crosspkg.folder import (
 )
 from safetyrepro.gateway.wire import Seen, WireRow
 from safetyrepro.records import Candidate, Record, write_records
+from safetyrepro.runners import SUITES, suite_of
 
 SCRIPT = "<script>alert(1)</script>"
 BIDI = "safe\u202egnp.exe\u0007"
 HUGE = "lorem ipsum <b>dolor</b> & " * 38_000
 MODELS = ("SmolLM2-135M-Instruct", "gemma-3-270m")
-VERSIONS = {"lm_eval": "0.4.13", "helm": "0.5.16", "inspect_ai": "0.3.285", "native": "0.1.0"}
+OLDER = "inspect_ai@0.3.258"
+VERSIONS = {"lm_eval": "0.4.13", "helm": "0.5.16", "inspect_ai": "0.3.285", "native": "0.1.0", OLDER: "0.3.258"}
 OPTIONS = ("the same as any other", "twice as long", "nobody can tell", "none at all")
 
 
@@ -47,6 +49,8 @@ class Shape:
     """Whether HELM's matched prompts hold another token."""
     failed: bool = True
     hostile: bool = True
+    releases: bool = False
+    """Whether Inspect AI stands there at an older release as well, which cannot read every fourth answer."""
 
 
 def make(folder: Path, shape: Shape | None = None) -> Path:
@@ -57,7 +61,7 @@ def make(folder: Path, shape: Shape | None = None) -> Path:
     for config in configs:
         for number, model in enumerate(shape.models):
             for arm in (Arm.NOMINAL, Arm.MATCHED):
-                names += [_cell(folder, shape, config, number, model, arm, suite) for suite in SUITES]
+                names += [_cell(folder, shape, config, number, model, arm, suite) for suite in config.suites]
     write_plan(
         folder,
         tuple(ConfigInfo(config_id(config), config, _data(config, shape), 0.25) for config in configs),
@@ -74,9 +78,9 @@ def _config(name: str, shape: Shape) -> Config:
         {
             "name": f"{name}-made",
             "benchmark": {"name": name, "source": "pocket"},
-            "metric": "mc1" if name == "truthfulqa" else "accuracy",
+            "metric": {"truthfulqa": "mc1", "crows_pairs": "parity"}.get(name, "accuracy"),
             "models": tuple({"id": model} for model in shape.models),
-            "suites": SUITES,
+            "suites": (*SUITES, OLDER) if shape.releases else SUITES,
             "arms": (Arm.NOMINAL, Arm.MATCHED),
         }
     )
@@ -141,7 +145,7 @@ def _settings(suite: str, arm: Arm) -> tuple[Setting, ...]:
         ),
         "helm": Setting("prompt.template", "minimal", "Question / lettered options / Answer", False, "cannot be set"),
         "inspect_ai": Setting("prompt.template", "minimal", "asks for ANSWER: $LETTER", False, "cannot be set"),
-    }[suite]
+    }[suite_of(suite)]
     scoring = Setting(
         "scoring", "logprob", "logprob" if suite == "lm_eval" else "first letter generated", suite == "lm_eval"
     )
@@ -153,11 +157,12 @@ def _record(
 ) -> Record:
     suite, arm = facts["suite"], facts["arm"]
     matched = arm == "matched"
-    draw = random.Random(f"{config.name} {number} {index} {'all' if matched else suite}")
-    skill = (0.45, 0.3)[number] if matched else shape.nominal_skill[suite][number]
+    base = suite_of(suite)
+    draw = random.Random(f"{config.name} {number} {index} {'all' if matched else base}")
+    skill = (0.45, 0.3)[number] if matched else shape.nominal_skill[base][number]
     right = draw.random() < skill
     question = f"How long is bridge number {index} compared with the others?"
-    prompt, logprob_scored = _prompt(suite, matched, question)
+    prompt, logprob_scored = _prompt(base, matched, question)
     ids = [1, *[ord(character) % 97 + 5 for character in prompt]]
     if shape.break_matched and matched and suite == "helm":
         ids = [1, *ids]
@@ -177,12 +182,14 @@ def _record(
     else:
         wire_ids.append(_request(rows, facts["name"], prompt, ids))
         extracted, response = "ABCD"[choice], f"ANSWER: {'ABCD'[choice]}"
-        if draw.random() < (0.3 if suite == "inspect_ai" else 0.05):
+        if draw.random() < (0.3 if base == "inspect_ai" else 0.05):
             status, score, extracted, response = "unparsed", 0.0, None, "I would say that it is hard to tell."
-        if shape.hostile and index == 1 and suite == "inspect_ai":
+        if shape.hostile and index == 1 and base == "inspect_ai":
             status, score, extracted, response = "unparsed", 0.0, None, f"{SCRIPT} {BIDI}"
         if shape.hostile and index == 1 and suite == "helm":
             status, score, extracted, response = "ok", 1.0, "A", HUGE
+        if suite == OLDER and index % 4 == 0:
+            status, score, extracted = "unparsed", 0.0, None
     return Record(
         run_id=facts["name"],
         suite=suite,

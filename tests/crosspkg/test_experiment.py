@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 import yaml
 
 CONFIG: dict[str, Any] = {
@@ -40,16 +39,6 @@ def anchor(*arguments: object, **environment: str) -> subprocess.CompletedProces
 
 def cells(out: Path) -> dict[str, dict[str, Any]]:
     return {path.parent.name: json.loads(path.read_text()) for path in out.glob("cells/*/cell.json")}
-
-
-@pytest.fixture(scope="module")
-def finished(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of all suites and both arms."""
-    folder = tmp_path_factory.mktemp("experiment")
-    ended = anchor(write_config(folder, tiny_model), "--out", folder / "out")
-    assert ended.returncode == 0, ended.stderr
-    assert "Report:" in ended.stdout
-    return folder / "out"
 
 
 def test_every_cell_is_done_or_says_why_not(finished: Path) -> None:
