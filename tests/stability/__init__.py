@@ -1,0 +1,1 @@
+"""`safetyrepro grid`: tables in, JSON and a page out."""
