@@ -1,0 +1,68 @@
+"""What several `safetyrepro flips` commands print and write alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def print_update(body: Mapping[str, Any]) -> None:
+    """Print the findings of flips.json as sentences."""
+    from safetyrepro.flips.finding import (
+        churn_sentence,
+        entries_of,
+        headline,
+        signal_sentences,
+        stability_sentence,
+        summary_sentence,
+    )
+
+    entries = entries_of(body)
+    several = len(entries) > 1
+    click.echo(headline(body))
+    for entry in entries:
+        if several:
+            click.echo(
+                f"  {entry['config']}: {entry['negative_flips']} lost, {entry['positive_flips']} won of "
+                f"{entry['items']}"
+            )
+        for sentence in (churn_sentence(entry), *signal_sentences(entry)):
+            if sentence is not None:
+                click.echo(f"{'    ' if several else ''}{sentence}")
+        if not several:
+            print_signals(entry)
+    for part in body["stability"]:
+        click.echo(stability_sentence(part))
+    for summary in body.get("summary", {}).values():
+        click.echo(summary_sentence(summary))
+
+
+def print_signals(entry: Mapping[str, Any]) -> None:
+    """Print a line per signal of one task and update."""
+    rows = [row for row in entry["signals"] if row["auroc"] is not None]
+    if not rows:
+        return
+    width = max(len(row["signal"]) for row in rows)
+    click.echo(f"  {'signal':<{width}}  AUROC  added value (old-correct items)")
+    for row in rows:
+        ci = row["added_value_ci"]
+        between = "" if ci is None else f" ({ci[0]:+.3f} to {ci[1]:+.3f})"
+        added = "" if row["added_value"] is None else f"{row['added_value']:+.3f}{between}, "
+        click.echo(f"  {row['signal']:<{width}}  {row['auroc']:.3f}  {added}{row['verdict']}")
+
+
+def write_report(body: Mapping[str, Any], out: Path | None, name: str) -> list[Path]:
+    """Write NAME.json and NAME.html to a folder where one is given, and return their paths."""
+    if out is None:
+        return []
+    from safetyrepro.atomic import write_json, write_text
+    from safetyrepro.reports.flips_page import render_flips
+
+    page = render_flips(body)
+    paths = [out / f"{name}.json", out / f"{name}.html"]
+    write_json(paths[0], body)
+    write_text(paths[1], page)
+    return paths

@@ -1,0 +1,148 @@
+"""Outcomes of both models, from score tables or from folders of records, with what their rows say beside the score."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetyrepro.errors import InputError
+from safetyrepro.records import Record, read_records
+from safetyrepro.tables import KEY, read_table, records_to_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TEXT_COLUMNS = ("prompt", "question", "answer", "response", "extracted", "gold")
+"""Columns of a table that a report shows beside an item."""
+OPTIONS = "option_logprobs"
+"""Column of records: the options' texts with their summed logprobs."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What was read."""
+
+    frame: pd.DataFrame
+    """Columns and types as `safetyrepro.tables.read_table` gives them; from records also texts and options."""
+    unfinished: tuple[str, ...] = ()
+    """Cells of a run that have not ended."""
+
+
+def read_outcomes(paths: Sequence[Path]) -> Outcomes:
+    """Read and join score tables and folders of records.
+
+    Raises:
+        InputError: a table that cannot be read or has no items, a folder without records, or the same row in two.
+    """
+    import pandas as pd
+
+    read = [_from_folder(path) if path.is_dir() else Outcomes(_from_table(path)) for path in paths]
+    frame = read[0].frame if len(read) == 1 else pd.concat([part.frame for part in read], ignore_index=True)
+    for name in ("suite", "arm"):
+        if name in frame:
+            frame[name] = frame[name].fillna("").astype(str)
+    keys = [name for name in KEY if name in frame]
+    twice = frame[frame.duplicated(keys)]
+    if len(twice):
+        row = ", ".join(f"{name} {twice.iloc[0][name]!r}" for name in keys)
+        where = " and ".join(str(path) for path in paths)
+        raise InputError(
+            f"{where}: hold two rows for {row}; give each once, or number repeated runs in a repeat column."
+        )
+    return Outcomes(frame, tuple(name for part in read for name in part.unfinished))
+
+
+def find_model(frame: pd.DataFrame, name: str, option: str) -> str:
+    """A model of the table by name.
+
+    Raises:
+        InputError: there is none; the message names those there are.
+    """
+    models = [str(model) for model in frame["model"].unique()]
+    if name in models:
+        return name
+    close = difflib.get_close_matches(name, models, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise InputError(f"{option} is {name!r}, the table holds {', '.join(map(repr, models[:12]))}{hint}")
+
+
+def _from_table(path: Path) -> pd.DataFrame:
+    table = read_table(path)
+    if not table.item_level:
+        raise InputError(
+            f"{path}: has no item_id column, so that its rows are cell means; flips are counted item by item: "
+            "give a table with one row per item."
+        )
+    return table.frame
+
+
+def _from_folder(folder: Path) -> Outcomes:
+    import pandas as pd
+
+    records, unfinished = _records(folder)
+    if not records:
+        raise InputError(f"{folder}: holds no records (*.parquet); name a score table, or a folder that a run wrote.")
+    frame = records_to_table(records)
+    frame["model"] = _model_names(records)
+    frame["benchmark"] = _benchmark_names(records)
+    for name in ("suite", "arm"):
+        frame[name] = frame[name].fillna("")
+    frame["prompt"] = [record.prompt for record in records]
+    frame["answer"] = [_answer(record) for record in records]
+    frame["gold"] = ["\n".join(record.gold) for record in records]
+    frame[OPTIONS] = pd.Series([_options(record) for record in records], dtype="object", index=frame.index)
+    if any(record.benchmark == "bbq" for record in records):
+        frame["category"] = [_category(record) for record in records]
+    return Outcomes(frame, unfinished)
+
+
+def _records(folder: Path) -> tuple[list[Record], tuple[str, ...]]:
+    """A run's records as its plan lists them, or those of all records files below a folder."""
+    if (folder / "experiment.json").is_file():
+        from safetyrepro.crosspkg.folder import load_experiment
+
+        experiment = load_experiment(folder)
+        return [record for cell in experiment.cells for record in cell.records], experiment.unfinished
+    return [record for path in sorted(folder.rglob("*.parquet")) for record in read_records(path)], ()
+
+
+def _model_names(records: Sequence[Record]) -> list[str]:
+    """Models by name; by name and numerics where one name stands for several."""
+    named = [(record.model or "unknown model", record.numerics or "unknown numerics") for record in records]
+    numerics: dict[str, set[str]] = {}
+    for model, how in named:
+        numerics.setdefault(model, set()).add(how)
+    return [model if len(numerics[model]) == 1 else f"{model} ({how})" for model, how in named]
+
+
+def _benchmark_names(records: Sequence[Record]) -> list[str]:
+    """Benchmarks by name; by name and metric where a run scores one by several: those are several tasks."""
+    metrics: dict[str, set[str]] = {}
+    for record in records:
+        metrics.setdefault(record.benchmark, set()).add(record.metric)
+    several = {name for name, known in metrics.items() if len(known) > 1}
+    return [f"{r.benchmark} {r.metric}" if r.benchmark in several else r.benchmark for r in records]
+
+
+def _answer(record: Record) -> str:
+    if record.response is not None:
+        return record.response
+    if record.choice is not None and 0 <= record.choice < len(record.candidates):
+        return record.candidates[record.choice].text
+    return record.extracted or ""
+
+
+def _options(record: Record) -> dict[str, float] | None:
+    """Summed logprobs by option; None where a sum is missing or two options read alike."""
+    sums: dict[str, Any] = {candidate.text: candidate.logprob for candidate in record.candidates}
+    if len(sums) < 2 or len(sums) < len(record.candidates) or any(value is None for value in sums.values()):
+        return None
+    return sums
+
+
+def _category(record: Record) -> str:
+    """BBQ's cluster is `bbq-<category>-<template>`."""
+    return record.cluster.removeprefix("bbq-").rsplit("-", 1)[0] if record.benchmark == "bbq" else record.benchmark
