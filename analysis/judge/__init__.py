@@ -1,0 +1,1 @@
+"""Whether a judge's preference follows anything concrete: meta-benchmark, order, weights, edits, agreement."""
