@@ -1,10 +1,11 @@
-"""`python -m bench`: measure, print, and write bench/anchor.json."""
+"""`python -m bench`: measure, print, and write bench/anchor.json and bench/engine.json."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from bench import engine
 from bench.gateway import measure
 from safetyrepro.atomic import write_json
 
@@ -16,6 +17,7 @@ def main() -> None:
     found = measure(CONFIG)
     write_json(Path("bench/anchor.json"), found)
     print(json.dumps(found, indent=1))
+    engine.main()
 
 
 main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import keyword
 import sys
 from typing import Any
 
@@ -11,6 +12,14 @@ import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "anchor": ("safetyrepro.cli.anchor", "Run one config through every suite, and report how far they disagree."),
+    "diff": ("safetyrepro.cli.diff", "Name what differs between two runs of the same evaluation."),
+    "doctor": ("safetyrepro.cli.doctor", "Check the installation, or what numerics change in a model's sums."),
+    "envelope": ("safetyrepro.cli.envelope", "Plan a grid of configurations, seal it, run it, verify it."),
+    "export": ("safetyrepro.cli.export", "Write records as a score table, or in the schema of Every Eval Ever."),
+    "import": ("safetyrepro.cli.imports", "Turn logs that a suite wrote elsewhere into records."),
+    "flips": ("safetyrepro.cli.flips", "Say which items an update makes worse, and which signal would have told."),
+    "grid": ("safetyrepro.cli.grid", "Say whether a ranking survives the configuration grid."),
+    "judge": ("safetyrepro.cli.judge", "Ask a judge, audit its verdicts, compare its scores with concrete factors."),
     "models": ("safetyrepro.cli.models", "Fetch and list the small models that need no hub."),
     "serve": ("safetyrepro.cli.serve", "Serve a model to any suite, with a wire log."),
     "suites": ("safetyrepro.cli.suites", "Build and list the suites' environments."),
@@ -26,7 +35,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

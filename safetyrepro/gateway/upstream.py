@@ -54,14 +54,16 @@ class Upstream:
         model: str | None = None,
         tokenizer: Tokenizer | None = None,
         first_wait: float = FIRST_WAIT,
+        key_variable: str = KEY_VARIABLE,
     ) -> None:
-        """Name the server; its key is read from `SAFETYREPRO_UPSTREAM_KEY`.
+        """Name the server.
 
         Args:
             url: Its base URL, ending in `/v1` as a rule.
             model: The model's name there; None forwards the name that the suite sent.
             tokenizer: The model's tokenizer.
             first_wait: Seconds before the second attempt; later waits are longer.
+            key_variable: Environment variable that its key is read from.
 
         Raises:
             InputError: no http or https URL, or a URL with credentials or a query in it.
@@ -73,12 +75,12 @@ class Upstream:
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
             shown = str(parsed.copy_with(username=None, password=None, query=None))
             raise InputError(
-                f"Upstream URL is {shown!r}: give http://HOST:PORT/v1 or https://, and the key in {KEY_VARIABLE}."
+                f"Upstream URL is {shown!r}: give http://HOST:PORT/v1 or https://, and the key in {key_variable}."
             )
         self._model = model
         self._tokenizer = tokenizer
         self._first_wait = first_wait
-        key = os.environ.get(KEY_VARIABLE)
+        key = os.environ.get(key_variable)
         self._client = httpx.Client(
             base_url=parsed,
             headers={"Authorization": f"Bearer {key}"} if key else {},

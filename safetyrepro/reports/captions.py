@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from safetyrepro.analysis.resampling import TOLERANCE
-from safetyrepro.crosspkg.finding import NAMES, names_text, order_sentence
+from safetyrepro.crosspkg.finding import names_text, order_sentence
+from safetyrepro.runners import title
 
 Entry = Mapping[str, Any]
 
@@ -24,7 +25,7 @@ def score_captions(entries: Sequence[Entry]) -> list[str]:
             if top - bottom <= TOLERANCE:
                 line = f"{entry['model']}, {arm}: {top:.0f} in {names_text(list(rows))}"
             else:
-                line = f"{entry['model']}, {arm}: from {bottom:.0f} ({_name(low)}) to {top:.0f} ({_name(high)})"
+                line = f"{entry['model']}, {arm}: from {bottom:.0f} ({title(low)}) to {top:.0f} ({title(high)})"
             chance = [suite for suite, row in rows.items() if row["at_chance"]]
             below = [suite for suite, row in rows.items() if row["below_chance"]]
             flags = [f"not told from a guess in {names_text(chance)}"] if chance else []
@@ -65,7 +66,3 @@ def order_captions(entries: Sequence[Entry], number: int) -> list[str]:
         for arm, section in entries[0]["arms"].items()
         if len(section["order"]) > number
     ]
-
-
-def _name(suite: str) -> str:
-    return NAMES.get(suite, suite)

@@ -10,7 +10,6 @@ import jinja2
 from markupsafe import Markup
 
 from safetyrepro.crosspkg.finding import (
-    NAMES,
     TITLES,
     count_word,
     finding,
@@ -20,9 +19,12 @@ from safetyrepro.crosspkg.finding import (
     order_sentences,
     subject,
 )
+from safetyrepro.crosspkg.releases import release_sentence
 from safetyrepro.reports import plots
 from safetyrepro.reports.captions import order_captions, score_captions, spread_captions
+from safetyrepro.reports.causes import cause_tables
 from safetyrepro.reports.visible import LONGEST, cleaned, cut, plain, shown
+from safetyrepro.runners import title
 
 LISTED = 20
 """Disagreeing items per model and config that the page shows; report.json has them all."""
@@ -52,13 +54,15 @@ def render_page(report: Sequence[Entry]) -> str:
     )
     environment.filters.update(
         points=lambda share: f"{100 * share:.1f}",
-        name=lambda suite: NAMES.get(suite, suite),
+        name=title,
         plain=plain,
         shown=shown,
         hash=_hash,
         segments=_segments,
     )
-    environment.globals.update(cut=cut, LONGEST=LONGEST, PROMPT_SHOWN=PROMPT_SHOWN, CANDIDATES=LISTED_CANDIDATES)
+    environment.globals.update(
+        cut=cut, LONGEST=LONGEST, PROMPT_SHOWN=PROMPT_SHOWN, CANDIDATES=LISTED_CANDIDATES, LISTED=LISTED
+    )
     return environment.get_template("report.html.jinja").render(
         report=report,
         finding=finding(report),
@@ -99,7 +103,14 @@ def _section(entries: Sequence[Entry]) -> dict[str, Any]:
             if any(len(arm["order"]) > number and arm["order"][number]["suites"] for arm in entries[0]["arms"].values())
         ],
         "settings": {arm: _settings(section["settings"]) for arm, section in entries[0]["arms"].items()},
+        "causes": cause_tables(entries),
         "items": [_listed(entry) for entry in entries],
+        "releases": [
+            (entry["model"], arm, pair, release_sentence(pair))
+            for entry in entries
+            for arm, section in entry["arms"].items()
+            for pair in section["releases"]
+        ],
         "gaps": [
             (entry["model"], arm, suite, gap)
             for entry in entries

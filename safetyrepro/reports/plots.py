@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from safetyrepro.crosspkg.finding import NAMES
 from safetyrepro.reports.visible import plain
+from safetyrepro.runners import in_order, title
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Okabe and Ito's palette, told apart by people who see colours differently; markers differ as well."""
@@ -66,7 +66,7 @@ def score_figure(entries: Sequence[Entry]) -> str:
         axes.text(chance, -0.55, f"chance {chance:.0f}", ha="center", va="bottom", color=GREY, fontsize=8)
         axes.set_xlim(-2, 102)
         axes.set_xlabel("score, points of 100")
-        _labels(axes, positions, [arm for arm, _ in rows], [NAMES.get(suite, suite) for _, suite in rows])
+        _labels(axes, positions, [arm for arm, _ in rows], [title(suite) for _, suite in rows])
         _legend(figure, [entry["model"] for entry in entries])
         return _svg(figure, name)
 
@@ -135,7 +135,7 @@ def order_figure(entries: Sequence[Entry], number: int) -> str:
         figure.text(LEFT, 1 - 0.12 / height, f"← {_short(first['b'], 40)} ahead", va="center", fontsize=8.5)
         y = 1 - (0.12 + LINE) / height
         figure.text(RIGHT, y, f"{_short(first['a'], 40)} ahead →", va="center", ha="right", fontsize=8.5)
-        _labels(axes, positions, [arm for arm, _ in rows], [NAMES.get(suite, suite) for _, suite in rows])
+        _labels(axes, positions, [arm for arm, _ in rows], [title(suite) for _, suite in rows])
         return _svg(figure, name)
 
 
@@ -144,10 +144,7 @@ def _arms(entries: Sequence[Entry]) -> list[str]:
 
 
 def _suites(entries: Sequence[Entry], arm: str) -> list[str]:
-    found: dict[str, None] = {}
-    for entry in entries:
-        found.update(dict.fromkeys(entry["arms"].get(arm, {"suites": {}})["suites"]))
-    return [suite for suite in NAMES if suite in found] + [suite for suite in found if suite not in NAMES]
+    return in_order(suite for entry in entries for suite in entry["arms"].get(arm, {"suites": {}})["suites"])
 
 
 def _positions(arms: Sequence[str]) -> list[float]:
@@ -176,7 +173,9 @@ def _canvas(last: float, step: float, *, lines: int, left: float = LEFT) -> tupl
 def _labels(axes: Axes, positions: Sequence[float], arms: Sequence[str], names: Sequence[str]) -> None:
     """Name every row, with its arm as a heading above the first one."""
     axes.set_yticks(positions)
-    axes.set_yticklabels([_short(name, 22) for name in names])
+    # A suite with its release is the longest name, and the margin is as wide as the others need.
+    size = 9 if all(len(name) <= 15 for name in names) else 7.5
+    axes.set_yticklabels([_short(name, 22) for name in names], fontsize=size)
     for number, (y, arm) in enumerate(zip(positions, arms, strict=True)):
         if number == 0 or arms[number - 1] != arm:
             axes.annotate(
