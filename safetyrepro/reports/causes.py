@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,8 @@ def _row(pair: Entry, found: Entry) -> dict[str, Any]:
 
 def _attribution(entry: Entry, part: Entry) -> dict[str, Any]:
     sentence = part["sentence"].replace(f"between {part['a']} and", f"between {title(part['a'])} and")
-    label = re.sub(r"[^\w-]", "-", f"parts-{entry['config_id'][:8]}-{part['arm']}-{part['a']}-{part['b']}")
+    pair = [entry["config_id"], entry["model"], part["arm"], part["a"], part["b"]]
+    label = f"parts-{hashlib.sha256(json.dumps(pair).encode()).hexdigest()[:12]}"
     return {
         "sentence": sentence.replace(f" and {part['b']},", f" and {title(part['b'])},"),
         # The SVG is matplotlib's, which escapes its labels.

@@ -113,7 +113,8 @@ def _build(lock: Lock, folder: Path, say: Say) -> Environment:
     if folder.exists():
         shutil.rmtree(folder)
     say(f"{lock.name}: building its environment in {folder}")
-    _uv(lock, ["venv", "--no-project", "--python", _interpreter(), str(folder)], say)
+    # A build that was killed may leave a process that still writes there for a moment.
+    _uv(lock, ["venv", "--clear", "--no-project", "--python", _interpreter(), str(folder)], say)
     python = folder / "bin" / "python"
     try:
         _uv(lock, ["pip", "sync", "--require-hashes", "--python", str(python), str(lock.path.absolute())], say)
