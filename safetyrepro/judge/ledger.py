@@ -57,6 +57,9 @@ class Ledger:
             raise InputError(f"{folder}: another judge run is under way in it; wait, or name another --out.") from None
         try:
             self._check(settings)
+            for name in (SUMMARY, TABLE):
+                # Written again when this start ends; after a kill they would speak of an earlier one.
+                (folder / name).unlink(missing_ok=True)
             self.rows = {row["call_id"]: row for row in verdict_rows(folder)}
             """The last verdict row of each call so far."""
             self._wire_file, self._verdict_file = (_appending(folder / name) for name in (WIRE, VERDICTS))

@@ -119,6 +119,7 @@ def test_a_kill_loses_no_verdict_and_pays_for_none_twice(tmp_path: Path) -> None
 
     with serving(behaviour) as server:
         given = arguments(tmp_path, server, material(tmp_path / "in", 30), "--concurrency", "3")
+        assert invoke([*given, "--limit", "1"]).return_value == 0
         for enough in (8, 25):
             process = subprocess.Popen(
                 [sys.executable, "-m", "safetyrepro", "judge", *given],
@@ -130,6 +131,7 @@ def test_a_kill_loses_no_verdict_and_pays_for_none_twice(tmp_path: Path) -> None
                 time.sleep(0.01)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
+            assert not (tmp_path / "out" / "summary.json").exists()
         time.sleep(0.2)
         logged = {row.headers["x-item"] for row in read_wire(tmp_path / "out" / "wire.jsonl") if row.status == 200}
         before = len(server.answered)
