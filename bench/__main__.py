@@ -1,11 +1,11 @@
-"""`python -m bench`: measure, print, and write bench/anchor.json and bench/engine.json."""
+"""`python -m bench`: measure, print, and write bench/anchor.json, bench/engine.json and bench/envelope.json."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from bench import engine
+from bench import engine, envelope
 from bench.gateway import measure
 from safetyrepro.atomic import write_json
 
@@ -18,6 +18,7 @@ def main() -> None:
     write_json(Path("bench/anchor.json"), found)
     print(json.dumps(found, indent=1))
     engine.main()
+    envelope.main()
 
 
 main()

@@ -12,12 +12,12 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.instruments import counted, plain, seconds
 from safetyrepro import benchmarks
 from safetyrepro.atomic import write_json
 from safetyrepro.canonical import render
@@ -78,9 +78,9 @@ def grow(items: str) -> dict[str, Any]:
     """Tokens, seconds and peak memory of shared mode with so many items."""
     jobs = _jobs(int(items))
     with _tiny("shared") as (engine, count):
-        seconds = _seconds(lambda: [engine.answer(job) for job in jobs.values()])
+        taken = seconds(lambda: [engine.answer(job) for job in jobs.values()])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"tokens": count[0], "seconds": round(seconds, 2), "peak_memory_mb": round(peak)}
+    return {"tokens": count[0], "seconds": round(taken, 2), "peak_memory_mb": round(peak)}
 
 
 def wall(items: str) -> dict[str, Any]:
@@ -91,18 +91,18 @@ def wall(items: str) -> dict[str, Any]:
     named = [f"minimal, {shots} shots" for shots in SHOTS]
     scores = [ask for name in named for ask in jobs[name]]
     texts = _generations(int(items))
-    ours = _seconds(lambda: shared.answer(scores, memo=False)), _seconds(lambda: shared.answer((), texts, memo=False))
-    plain = _plain(shared, scores, texts)
+    ours = seconds(lambda: shared.answer(scores, memo=False)), seconds(lambda: shared.answer((), texts, memo=False))
+    batches = _plain(shared, scores, texts)
     shared.close()
     exact = load(ModelSpec(id=MODEL))
-    theirs = _seconds(lambda: exact.answer(scores, memo=False)), _seconds(lambda: exact.answer((), texts, memo=False))
+    theirs = seconds(lambda: exact.answer(scores, memo=False)), seconds(lambda: exact.answer((), texts, memo=False))
     exact.close()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     for at, name in enumerate(("logprob", "free")):
         found[name] = {
             "shared_seconds": round(ours[at], 2),
             "exact_over_shared": round(theirs[at] / ours[at], 2),
-            "plain_batches_over_shared": round(plain[at] / ours[at], 2),
+            "plain_batches_over_shared": round(batches[at] / ours[at], 2),
         }
     return {**found, "peak_memory_mb": round(peak)}
 
@@ -167,8 +167,6 @@ def _tiny(mode: str) -> Iterator[tuple[Engine, list[int]]]:
     """A tiny random model with SmolLM2's vocabulary behind an engine, and a count of what goes through it."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from safetyrepro.engine.queued import QueuedEngine
-
     tokenizer = load_tokenizer(ModelSpec(id=MODEL))
     with tempfile.TemporaryDirectory() as folder:
         config = LlamaConfig(
@@ -183,36 +181,18 @@ def _tiny(mode: str) -> Iterator[tuple[Engine, list[int]]]:
         LlamaForCausalLM(config).save_pretrained(folder)
         tokenizer.hugging_face.save_pretrained(folder)
         engine = load(ModelSpec.model_validate({"id": folder, "quant": "none", "mode": mode, "threads": 1}))
-        assert isinstance(engine, QueuedEngine)
-        count = [0]
-
-        def counted(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-            count[0] += (positional[0] if positional else named["input_ids"]).numel()
-
-        engine._model.model.base_model.register_forward_pre_hook(counted, with_kwargs=True)
+        count = counted(engine)
         try:
             yield engine, count
         finally:
             engine.close()
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def _plain(engine: Engine, scores: Sequence[ScoreRequest], texts: Sequence[GenerateRequest]) -> tuple[float, float]:
     """Seconds of transformers itself on the same weights, candidates sorted by length, right- and left-padded."""
     import torch
 
-    from safetyrepro.engine.queued import QueuedEngine
-
-    assert isinstance(engine, QueuedEngine)
-    model, tokenizer = engine._model.model, engine._fast.hugging_face
-    model.set_attn_implementation("sdpa")
-    for layer in model.modules():
-        layer.__dict__.pop("forward", None)  # the engine's own way to multiply
+    model, tokenizer = plain(engine)
 
     @torch.inference_mode()
     def score() -> None:
@@ -249,7 +229,7 @@ def _plain(engine: Engine, scores: Sequence[ScoreRequest], texts: Sequence[Gener
                     **(sampled if decoding.temperature else {"do_sample": False}),
                 )
 
-    return _seconds(score), _seconds(generate)
+    return seconds(score), seconds(generate)
 
 
 if __name__ == "__main__":
