@@ -20,7 +20,14 @@ WIRE = Path("serve-wire.jsonl")
 @click.command()
 @click.argument("model")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0 takes a free one.")
-@click.option("--quant", default="nf4", type=click.Choice(["nf4", "none"]), show_default=True)
+@click.option("--quant", default="nf4", type=click.Choice(["nf4", "int8", "none"]), show_default=True)
+@click.option(
+    "--mode",
+    default="exact",
+    type=click.Choice(["exact", "shared"]),
+    show_default=True,
+    help="shared computes beginnings in common once, for speed.",
+)
 @click.option(
     "--compute-dtype",
     default="float32",
@@ -42,6 +49,7 @@ def serve(
     model: str,
     port: int,
     quant: str,
+    mode: str,
     compute_dtype: str,
     upstream: str | None,
     tokenizer: Path | None,
@@ -72,7 +80,7 @@ def serve(
         return 0
     if tokenizer is not None:
         raise InputError("--tokenizer names an upstream model's tokenizer: give --upstream, or leave it out.")
-    engine = _load(model, quant, compute_dtype)
+    engine = _load(model, quant, mode, compute_dtype)
     try:
         _serve(engine, port, wire, memo=not no_memo, as_json=as_json)
     finally:
@@ -80,11 +88,11 @@ def serve(
     return 0
 
 
-def _load(model: str, quant: str, compute_dtype: str) -> Engine:
+def _load(model: str, quant: str, mode: str, compute_dtype: str) -> Engine:
     from safetyrepro.config import ModelSpec
     from safetyrepro.engine import load
 
-    spec = ModelSpec.model_validate({"id": model, "quant": quant, "compute_dtype": compute_dtype})
+    spec = ModelSpec.model_validate({"id": model, "quant": quant, "mode": mode, "compute_dtype": compute_dtype})
     return load(spec, progress=lambda line: click.echo(line, err=True))
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from safetyrepro.gateway import Run, read_wire
 
@@ -24,9 +25,12 @@ def start(arguments: list[str], **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def test_serves_until_ctrl_c(tiny_model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("numerics", [("none", "exact"), ("int8", "shared")], ids="-".join)
+def test_serves_until_ctrl_c(numerics: tuple[str, str], tiny_model: Path, tmp_path: Path) -> None:
     wire = tmp_path / "wire.jsonl"
-    with start([str(tiny_model), "--quant", "none", "--wire", str(wire), "--json"]) as process:
+    quant, mode = numerics
+    arguments = [str(tiny_model), "--quant", quant, "--mode", mode, "--wire", str(wire), "--json"]
+    with start(arguments) as process:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         headers = {"Authorization": f"Bearer {told['token']}"}
