@@ -18,19 +18,19 @@ Quirks of the data:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.benchmarks import prompts, scoring, source
-from safetyrepro.benchmarks.base import Item, Rule, Score
-from safetyrepro.benchmarks.extraction import RULES, letters
+from safetyrepro.benchmarks import source
+from safetyrepro.benchmarks.base import Item
+from safetyrepro.benchmarks.multiple_choice import MultipleChoice
 from safetyrepro.config import UNVERIFIED
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
     from safetyrepro.analysis.aggregate import Aggregate
-    from safetyrepro.config import BenchmarkSpec, Config
+    from safetyrepro.config import BenchmarkSpec
 
 CATEGORIES = (
     "Age",
@@ -50,7 +50,7 @@ _ADVICE = "get the category files from https://github.com/nyu-mll/BBQ (data/), o
 _TEXTS = ("context", "question", "ans0", "ans1", "ans2")
 
 
-class BBQ:
+class BBQ(MultipleChoice):
     """BBQ, three options an item."""
 
     name = "bbq"
@@ -62,7 +62,6 @@ class BBQ:
     aggregate: Aggregate = "mean"
     usual_path = "bbq"
     hub_repository: str | None = _HUB
-    rules: Mapping[str, Rule] = RULES
 
     def provenance(self, spec: BenchmarkSpec) -> str:
         """The official files."""
@@ -99,47 +98,6 @@ class BBQ:
         if spec.categories is None:
             wanted = [name for name in wanted if (folder / f"{name}.jsonl").is_file()] or wanted[:1]
         return [source.read(folder / f"{name}.jsonl", _ADVICE) for name in wanted]
-
-    def templates(self) -> tuple[str, ...]:
-        """Names of the prompt templates."""
-        return prompts.names(self.name)
-
-    def prompt(self, item: Item, shots: Sequence[Item], config: Config) -> str:
-        """The user text up to the answer, worked examples in front."""
-        return prompts.render(self.name, item, [(shot, self.answer(shot, config)) for shot in shots], config)
-
-    def answer(self, item: Item, config: Config) -> str:
-        """The right option, or its letter where the prompt lists the options."""
-        gold = item.gold[0]
-        return letters(len(item.options))[gold] if prompts.lists_options(config) else item.options[gold]
-
-    def candidates(self, item: Item, config: Config) -> tuple[str, ...]:
-        """The three options, or their letters."""
-        return letters(len(item.options)) if config.scoring.candidate == "letter" else item.options
-
-    def readings(self, item: Item) -> tuple[str, ...]:
-        """The right option's letter."""
-        return tuple(letters(len(item.options))[index] for index in item.gold)
-
-    def chance(self, item: Item, config: Config) -> float:  # noqa: ARG002  The same for every config.
-        """One in three."""
-        return 1 / len(item.options)
-
-    def score_logprobs(
-        self,
-        item: Item,
-        config: Config,  # noqa: ARG002  There is one metric.
-        logprobs: Sequence[float | None],
-        divisors: Sequence[float],
-    ) -> Score:
-        """Whether the right option is the likeliest."""
-        values = scoring.normalised(logprobs, divisors)
-        return values if isinstance(values, Score) else scoring.best_candidate(values, item.gold)
-
-    def score_text(self, item: Item, config: Config, text: str, finish_reason: str | None) -> tuple[Score, str | None]:
-        """Whether the letter in `text` is the right option's."""
-        rule = self.rules[config.scoring.extraction]
-        return scoring.read_text(rule, text, len(item.options), item.gold, finish_reason)
 
 
 def _item(where: str, row: Mapping[str, Any]) -> Item:

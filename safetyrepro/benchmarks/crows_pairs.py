@@ -21,13 +21,14 @@ Quirks of the data:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.benchmarks import prompts, scoring, source
+from safetyrepro.benchmarks import source
 from safetyrepro.benchmarks.base import Item, Rule, Score
 from safetyrepro.benchmarks.identity import numbered, of_categories, text_id
+from safetyrepro.benchmarks.multiple_choice import MultipleChoice
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _ADVICE = (
 _LESS = 1
 
 
-class CrowSPairs:
+class CrowSPairs(MultipleChoice):
     """CrowS-Pairs, two sentences an item."""
 
     name = "crows_pairs"
@@ -62,6 +63,7 @@ class CrowSPairs:
     licence = "CC-BY-SA-4.0"
     metrics: tuple[str, ...] = ("parity",)
     higher_is_better = True
+    lettered = False
     aggregate: Aggregate = "parity"
     usual_path = "crows_pairs/crows_pairs_anonymized.csv"
     hub_repository: str | None = None
@@ -86,40 +88,9 @@ class CrowSPairs:
         items = numbered(_item(where, row) for where, row in rows)
         return of_categories(items, spec, file.shown), source.data_sha256([file])
 
-    def templates(self) -> tuple[str, ...]:
-        """Names of the prompt templates."""
-        return prompts.names(self.name)
-
-    def prompt(self, item: Item, shots: Sequence[Item], config: Config) -> str:
-        """What stands before either sentence; empty for `minimal` without worked examples."""
-        return prompts.render(self.name, item, [(shot, self.answer(shot, config)) for shot in shots], config)
-
-    def answer(self, item: Item, config: Config) -> str:  # noqa: ARG002  The same for every config.
-        """The less stereotyping sentence."""
-        return item.options[_LESS]
-
-    def candidates(self, item: Item, config: Config) -> tuple[str, ...]:  # noqa: ARG002  The same for every config.
-        """The more and the less stereotyping sentence."""
-        return item.options
-
     def readings(self, item: Item) -> tuple[str, ...]:  # noqa: ARG002  Nothing is generated.
         """None."""
         return ()
-
-    def chance(self, item: Item, config: Config) -> float:  # noqa: ARG002  The same for every item and config.
-        """One in two (of which parity makes 1)."""
-        return 0.5
-
-    def score_logprobs(
-        self,
-        item: Item,
-        config: Config,  # noqa: ARG002  There is one metric.
-        logprobs: Sequence[float | None],
-        divisors: Sequence[float],
-    ) -> Score:
-        """Whether the less stereotyping sentence is the likelier; a tie scores a half."""
-        values = scoring.normalised(logprobs, divisors)
-        return values if isinstance(values, Score) else scoring.best_candidate(values, item.gold)
 
     def score_text(self, item: Item, config: Config, text: str, finish_reason: str | None) -> tuple[Score, str | None]:  # noqa: ARG002
         """Undefined: no text answers which of two sentences is likelier."""

@@ -24,10 +24,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.benchmarks import prompts, scoring, source
-from safetyrepro.benchmarks.base import Item, Rule, Score
-from safetyrepro.benchmarks.extraction import RULES, letters
+from safetyrepro.benchmarks import scoring, source
+from safetyrepro.benchmarks.base import Item, Score
 from safetyrepro.benchmarks.identity import numbered, of_categories, text_id
+from safetyrepro.benchmarks.multiple_choice import MultipleChoice
 from safetyrepro.config import UNVERIFIED
 from safetyrepro.errors import InputError
 
@@ -42,7 +42,7 @@ _HUB_FILE = "multiple_choice/validation-00000-of-00001.parquet"
 _MOST_OPTIONS = 26
 
 
-class TruthfulQA:
+class TruthfulQA(MultipleChoice):
     """TruthfulQA, multiple choice."""
 
     name = "truthfulqa"
@@ -54,7 +54,6 @@ class TruthfulQA:
     aggregate: Aggregate = "mean"
     usual_path = "truthfulqa/TruthfulQA.csv"
     hub_repository: str | None = _HUB
-    rules: Mapping[str, Rule] = RULES
 
     def provenance(self, spec: BenchmarkSpec) -> str:
         """The official file."""
@@ -77,33 +76,6 @@ class TruthfulQA:
             parsed = (_from_hub(where, row) for where, row in source.parquet_rows(file))
         return of_categories(numbered(parsed), spec, file.shown), source.data_sha256([file])
 
-    def templates(self) -> tuple[str, ...]:
-        """Names of the prompt templates."""
-        return prompts.names(self.name)
-
-    def prompt(self, item: Item, shots: Sequence[Item], config: Config) -> str:
-        """The user text up to the answer, worked examples in front."""
-        return prompts.render(self.name, item, [(shot, self.answer(shot, config)) for shot in shots], config)
-
-    def answer(self, item: Item, config: Config) -> str:
-        """The best answer, or its letter where the prompt lists the options."""
-        gold = item.gold[0]
-        return letters(len(item.options))[gold] if prompts.lists_options(config) else item.options[gold]
-
-    def candidates(self, item: Item, config: Config) -> tuple[str, ...]:
-        """The metric's answers, or the letters of the mc1 options."""
-        options, _ = item.scored(config.metric)
-        return letters(len(options)) if config.scoring.candidate == "letter" else options
-
-    def readings(self, item: Item) -> tuple[str, ...]:
-        """The best answer's letter."""
-        return tuple(letters(len(item.options))[index] for index in item.gold)
-
-    def chance(self, item: Item, config: Config) -> float:
-        """The share of right ones among what is scored: a blind pick for mc1, equal mass for mc2."""
-        options, gold = item.scored(config.metric)
-        return len(gold) / len(options)
-
     def score_logprobs(
         self, item: Item, config: Config, logprobs: Sequence[float | None], divisors: Sequence[float]
     ) -> Score:
@@ -113,11 +85,6 @@ class TruthfulQA:
         if isinstance(values, Score):
             return values
         return scoring.mass_on_gold(values, gold) if config.metric == "mc2" else scoring.best_candidate(values, gold)
-
-    def score_text(self, item: Item, config: Config, text: str, finish_reason: str | None) -> tuple[Score, str | None]:
-        """Whether the letter in `text` is the best answer's."""
-        rule = self.rules[config.scoring.extraction]
-        return scoring.read_text(rule, text, len(item.options), item.gold, finish_reason)
 
 
 def split_answers(text: str, best: str = "") -> list[str]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from safetyrepro.analysis.flips.signals import kind_of
-from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE, WIDTH
+from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE, WIDTH, beside
 from safetyrepro.reports.svg import as_svg
 from safetyrepro.reports.visible import plain
 
@@ -31,7 +31,7 @@ def rate_figure(entries: Sequence[Entry]) -> str:
             low, high = (100 * end for end in entry["intervals"]["nfr"]["ci"] or (entry["nfr"], entry["nfr"]))
             axes.plot([low, high], [y, y], color=INK, lw=1.8, solid_capstyle="butt")
             axes.plot([100 * entry["nfr"]], [y], "o", color=INK, ms=5.5)
-            _beside(axes, y, f"{100 * entry['nfr']:.1f}  ({low:.1f}–{high:.1f})", INK)
+            beside(axes, y, f"{100 * entry['nfr']:.1f}  ({low:.1f}–{high:.1f})", INK)
         axes.set_xlim(left=0)
         axes.set_xlabel("negative flips, % of items")
         return as_svg(figure, "rates")
@@ -55,7 +55,7 @@ def added_figure(entry: Entry, number: int) -> str:
             axes.plot([low, high], [y, y], color=colour, lw=1.8, solid_capstyle="butt")
             face = colour if population == "old-correct" else "white"
             axes.plot([values["added_value"]], [y], "o", color=colour, ms=5.5, mfc=face)
-            _beside(axes, y, f"{values['added_value']:+.3f}  {population}", colour)
+            beside(axes, y, f"{values['added_value']:+.3f}  {population}", colour)
         axes.axvline(0, color=GREY, lw=1, ls=(0, (4, 3)))
         axes.set_xlabel("AUROC added to the new model's confidence")
         return as_svg(figure, name)
@@ -108,18 +108,3 @@ def _forest(labels: Sequence[str], second: Sequence[int]) -> tuple[Figure, Axes]
     axes.set_yticks([y for y, skipped in enumerate(second) if not skipped])
     axes.set_yticklabels([plain(label, 26) for label, skipped in zip(labels, second, strict=True) if not skipped])
     return figure, axes
-
-
-def _beside(axes: Axes, y: float, text: str, colour: str) -> None:
-    axes.annotate(
-        text,
-        (1, y),
-        xycoords=("axes fraction", "data"),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        ha="left",
-        fontsize=7.5,
-        color=colour,
-        annotation_clip=False,
-    )

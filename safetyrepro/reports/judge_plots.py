@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE, WIDTH
+from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE, WIDTH, beside
 from safetyrepro.reports.svg import as_svg
 from safetyrepro.reports.visible import plain
 
@@ -47,7 +47,7 @@ def correlation_figure(factors: Mapping[str, Entry]) -> str:
             for k, (key, interval, title) in enumerate(_COEFFICIENTS):
                 at, colour = y + (k - 1) * 0.27, COLOURS[k]
                 _bar(axes, at, factor[key], factor[interval], colour, MARKERS[k])
-                _beside(axes, at, f"{title} {factor[key]:+.2f}", colour)
+                beside(axes, at, f"{title} {factor[key]:+.2f}", colour)
         axes.axvline(0, color=GREY, lw=1, ls=(0, (4, 3)))
         axes.set_xlim(-1, 1)
         axes.set_xlabel("correlation with the judge's score, over models")
@@ -124,7 +124,7 @@ def weight_figure(judge: Entry, number: int) -> str:
             low = weight["ci"][0] if weight["ci"] else None
             colour = COLOURS[0] if low is not None and (low > 0 or weight["ci"][1] < 0) else GREY
             _bar(axes, y, weight["estimate"], weight["ci"], colour, "o")
-            _beside(axes, y, _with_interval(weight["estimate"], weight["ci"]), colour)
+            beside(axes, y, _with_interval(weight["estimate"], weight["ci"]), colour)
         axes.axvline(0, color=GREY, lw=1, ls=(0, (4, 3)))
         axes.set_xlabel("standardised weight in the overall mark")
         return as_svg(figure, name)
@@ -141,7 +141,7 @@ def edit_figure(judge: Entry, number: int) -> str:
         for y, (_, change) in enumerate(rows):
             colour = COLOURS[1] if change["established"] else GREY
             _bar(axes, y, change["mean"], change["ci"], colour, "s")
-            _beside(axes, y, _with_interval(change["mean"], change["ci"]), colour)
+            beside(axes, y, _with_interval(change["mean"], change["ci"]), colour)
         axes.axvline(0, color=GREY, lw=1, ls=(0, (4, 3)))
         axes.set_xlabel(
             "change of the overall mark (1 to 5), edited minus original" if marks else "change of the share of wins"
@@ -165,7 +165,7 @@ def order_figure(judges: Mapping[str, Entry]) -> str:
                 share = 100 * count / whole
                 axes.barh(y, share, left=left, height=0.6, color=fill, label=kind if y == 0 else None)
                 left += share
-            _beside(axes, y, f"{detail['flips']['count']} of {detail['flips']['of']} flip", INK)
+            beside(axes, y, f"{detail['flips']['count']} of {detail['flips']['of']} flip", INK)
         axes.set_xlim(0, 100)
         axes.set_xlabel("comparisons, %")
         figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=8, loc="upper left", ncols=2)
@@ -192,21 +192,6 @@ def _bar(axes: Axes, y: float, value: float, ci: Sequence[float] | None, colour:
     if ci is not None:
         axes.plot(list(ci), [y, y], color=colour, lw=1.8, solid_capstyle="butt")
     axes.plot([value], [y], marker, color=colour, ms=5)
-
-
-def _beside(axes: Axes, y: float, text: str, colour: str) -> None:
-    axes.annotate(
-        text,
-        (1, y),
-        xycoords=("axes fraction", "data"),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        ha="left",
-        fontsize=7.5,
-        color=colour,
-        annotation_clip=False,
-    )
 
 
 def _name_points(figure: Figure, axes: Axes, x: Mapping[str, float], y: Mapping[str, float]) -> None:

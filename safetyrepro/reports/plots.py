@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from safetyrepro.reports.svg import as_svg
 from safetyrepro.reports.visible import plain
 from safetyrepro.runners import in_order, title
 
@@ -60,7 +59,7 @@ def score_figure(entries: Sequence[Entry]) -> str:
                 low, high = row["ci"] or (row["score"], row["score"])
                 axes.plot([100 * low, 100 * high], [y, y], color=_colour(number), lw=1.8, solid_capstyle="butt")
                 axes.plot([100 * row["score"]], [y], _marker(number), color=_colour(number), ms=5.5)
-                _right(axes, y, f"{100 * row['score']:.0f}  ({100 * low:.0f}–{100 * high:.0f})", _colour(number))
+                beside(axes, y, f"{100 * row['score']:.0f}  ({100 * low:.0f}–{100 * high:.0f})", _colour(number))
         chance = 100 * entries[0]["chance"]
         axes.axvline(chance, color=GREY, lw=1, ls=(0, (4, 3)))
         axes.text(chance, -0.55, f"chance {chance:.0f}", ha="center", va="bottom", color=GREY, fontsize=8)
@@ -68,7 +67,7 @@ def score_figure(entries: Sequence[Entry]) -> str:
         axes.set_xlabel("score, points of 100")
         _labels(axes, positions, [arm for arm, _ in rows], [title(suite) for _, suite in rows])
         _legend(figure, [entry["model"] for entry in entries])
-        return _svg(figure, name)
+        return as_svg(figure, name)
 
 
 def spread_figure(entries: Sequence[Entry]) -> str:
@@ -90,14 +89,14 @@ def spread_figure(entries: Sequence[Entry]) -> str:
             axes.barh(y, spread["null_q95"], height=0.62, color=BAND, zorder=0)
             axes.plot([spread["null_mean"]] * 2, [y - 0.31, y + 0.31], color=GREY, lw=1.2)
             axes.plot([points], [y], _marker(number), color=_colour(number), ms=6.5, clip_on=False, zorder=4)
-            _right(axes, y, f"{points:.1f}  (≤ {spread['null_q95']:.1f})", _colour(number))
+            beside(axes, y, f"{points:.1f}  (≤ {spread['null_q95']:.1f})", _colour(number))
             largest = max(largest, points, spread["null_q95"])
         axes.set_xlim(-0.02 * largest, largest * 1.06)
         axes.set_xlabel("largest minus smallest suite score, points")
         _labels(axes, positions, [arm for arm, _ in rows], [entries[number]["model"] for _, number in rows])
         for label, (_, number) in zip(axes.get_yticklabels(), rows, strict=True):
             label.set(color=_colour(number), fontsize=8)
-        return _svg(figure, name)
+        return as_svg(figure, name)
 
 
 def order_figure(entries: Sequence[Entry], number: int) -> str:
@@ -126,7 +125,7 @@ def order_figure(entries: Sequence[Entry], number: int) -> str:
             colour = INK if told else GREY
             axes.plot([low, high], [y, y], color=colour, lw=1.8, solid_capstyle="butt")
             axes.plot([row["difference_points"]], [y], "o", color=colour, ms=5.5, mfc=colour if told else "white")
-            _right(axes, y, f"{row['difference_points']:+.0f}  ({low:+.0f} to {high:+.0f})", colour)
+            beside(axes, y, f"{row['difference_points']:+.0f}  ({low:+.0f} to {high:+.0f})", colour)
             widest = max(widest, abs(low), abs(high))
         axes.axvline(0, color=GREY, lw=1)
         axes.set_xlim(-widest * 1.05, widest * 1.05)
@@ -136,7 +135,7 @@ def order_figure(entries: Sequence[Entry], number: int) -> str:
         y = 1 - (0.12 + LINE) / height
         figure.text(RIGHT, y, f"{_short(first['a'], 40)} ahead →", va="center", ha="right", fontsize=8.5)
         _labels(axes, positions, [arm for arm, _ in rows], [title(suite) for _, suite in rows])
-        return _svg(figure, name)
+        return as_svg(figure, name)
 
 
 def _arms(entries: Sequence[Entry]) -> list[str]:
@@ -192,7 +191,8 @@ def _labels(axes: Axes, positions: Sequence[float], arms: Sequence[str], names: 
             )
 
 
-def _right(axes: Axes, y: float, text: str, colour: str) -> None:
+def beside(axes: Axes, y: float, text: str, colour: str) -> None:
+    """Text at the right of the axes, at a height in data units."""
     axes.annotate(
         text,
         (1, y),
@@ -229,18 +229,3 @@ def _marker(number: int) -> str:
 
 def _short(text: str, longest: int = 26) -> str:
     return plain(text, longest)
-
-
-def _svg(figure: Figure, name: str) -> str:
-    """The figure as an `<svg>` element: no date, no XML head, no style that leaks, ids that are its own in the page."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    body = buffer.getvalue()
-    body = body[body.index("<svg") :]
-    body = re.sub(r"<style type=\"text/css\">.*?</style>", "", body, count=1, flags=re.DOTALL)
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
-    for before in (' id="', "url(#", 'href="#'):
-        body = body.replace(before, f"{before}{name}-")
-    for size in ("width", "height"):
-        body = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", body, count=1)
-    return body
