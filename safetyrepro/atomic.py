@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_RUST = re.compile(r"\(os error (\d+)\)")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -34,3 +39,20 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically; NaN is refused, so that the file is JSON for everybody."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextmanager
+def system_errors(path: Path) -> Iterator[None]:
+    """Around a library of Rust that writes below `path`: its own exceptions about the system become `OSError`.
+
+    Raises:
+        OSError: the library's exception ended with `(os error NUMBER)`.
+    """
+    try:
+        yield
+    except Exception as error:
+        found = _RUST.search(str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), str(path)) from error

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from filelock import FileLock
 
+from safetyrepro.atomic import system_errors
 from safetyrepro.engine.gguf_metadata import read_metadata
 from safetyrepro.engine.gguf_tokenizer import build_tokenizer, eos_ids
 from safetyrepro.errors import InputError
@@ -79,8 +80,9 @@ def _convert(path: Path, folder: Path, progress: Callable[[str], None]) -> None:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: transformers cannot read its weights ({reason}).") from None
     tokenizer.model_max_length = model.config.get_text_config().max_position_embeddings
-    tokenizer.save_pretrained(folder)
     model.generation_config.eos_token_id = eos_ids(metadata)
     model.hf_quantizer = None  # the weights are plain fp32 by now; transformers would refuse to save them as GGUF
     del model.config.quantization_config
-    model.save_pretrained(folder)
+    with system_errors(folder):
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)

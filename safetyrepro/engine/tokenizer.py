@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from safetyrepro.atomic import system_errors
 from safetyrepro.errors import InputError
 from safetyrepro.paths import cache_dir
 
@@ -146,7 +147,8 @@ def tokenizer_folder(hugging_face: Any, max_length: int) -> Path:
     parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=parent, prefix=".new-"))
     try:
-        hugging_face.save_pretrained(fresh, save_jinja_files=False)
+        with system_errors(parent):
+            hugging_face.save_pretrained(fresh, save_jinja_files=False)
         settings = json.loads((fresh / "tokenizer_config.json").read_text(encoding="utf-8"))
         settings.update(tokenizer_class="PreTrainedTokenizerFast", model_max_length=max_length)
         for key in ("name_or_path", "backend", "is_local", "local_files_only"):
