@@ -49,7 +49,7 @@ def _scope(summary: Summary, tier: str) -> str:
     if tier != "full":
         parts[-1] += f" of the {tier} tier"
     if summary["n_items"] is not None:
-        items = f"{summary['n_items']:,} items"
+        items = f"{summary['n_items']:,} item{'' if summary['n_items'] == 1 else 's'}"
         clustered = summary["n_clusters"] < summary["n_items"]
         parts.append(f"{items} in {summary['n_clusters']:,} clusters" if clustered else items)
     return ", ".join(parts)
