@@ -12,6 +12,7 @@ import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "anchor": ("safetyrepro.cli.anchor", "Run one config through every suite, and report how far they disagree."),
+    "card": ("safetyrepro.cli.card", "Write a run's GRID card, or say what a card leaves open."),
     "diff": ("safetyrepro.cli.diff", "Name what differs between two runs of the same evaluation."),
     "doctor": ("safetyrepro.cli.doctor", "Check the installation, or what numerics change in a model's sums."),
     "envelope": ("safetyrepro.cli.envelope", "Plan a grid of configurations, seal it, run it, verify it."),
@@ -78,7 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(141)
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename}: "
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         advice = "make room and run the same command again" if full else "make it readable or writable, or name another"
         click.echo(f"Error: {named}{error.strerror or error}; {advice}.", err=True)
         sys.exit(2)

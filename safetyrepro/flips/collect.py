@@ -229,6 +229,7 @@ def _row(task: Task, model: str, own: Own, signals: dict[str, float]) -> dict[st
         "category": own.question.category,
         "score": own.score.value,
         "status": own.score.status,
+        "reason": own.score.reason,
         "prompt": own.question.prompt,
         "answer": own.answer,
         "gold": own.question.gold,

@@ -8,12 +8,15 @@ Problems: `question` or `problem`, and `answer` or `solution`, of which the answ
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetyrepro.benchmarks.extraction import letters
 from safetyrepro.errors import InputError
@@ -21,6 +24,8 @@ from safetyrepro.flips.final_answer import final_answer
 
 Row = Mapping[str, Any]
 MOST_OPTIONS = 26
+LARGEST = 1 << 30
+"""Bytes that a packed file may unpack to."""
 _CORRECT = "Correct Answer"
 _INCORRECT = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
@@ -42,13 +47,16 @@ class FileItem:
     """The right answer as text."""
 
 
+ItemKind = TypeVar("ItemKind", bound=FileItem)
+
+
 def read_choices(path: Path, limit: int | None = None) -> tuple[tuple[FileItem, ...], str]:
     """Multiple-choice items, and the SHA-256 of the file.
 
     Raises:
         InputError: naming file and line, what was found and what would be right.
     """
-    return _read(path, limit, _choice)
+    return read_items(path, limit, _choice)
 
 
 def read_problems(path: Path, limit: int | None = None) -> tuple[tuple[FileItem, ...], str]:
@@ -57,18 +65,22 @@ def read_problems(path: Path, limit: int | None = None) -> tuple[tuple[FileItem,
     Raises:
         InputError: naming file and line, what was found and what would be right.
     """
-    return _read(path, limit, _problem)
+    return read_items(path, limit, _problem)
 
 
-def _read(path: Path, limit: int | None, make: Any) -> tuple[tuple[FileItem, ...], str]:
-    try:
-        raw = path.read_bytes()
-        text = raw.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}); name a JSONL file.") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not UTF-8; write the items as UTF-8.") from None
-    items: dict[str, FileItem] = {}
+def read_items(path: Path, limit: int | None, make: Callable[[str, Row], ItemKind]) -> tuple[tuple[ItemKind, ...], str]:
+    """Items of a JSONL file, packed with gzip where its name ends in `.gz`, and the SHA-256 of the file.
+
+    Args:
+        path: one JSON object a line.
+        limit: take only so many.
+        make: an item of a row, given where it stands.
+
+    Raises:
+        InputError: naming file and line, what was found and what would be right.
+    """
+    raw, text = _text_of(path)
+    items: dict[str, ItemKind] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or (limit is not None and len(items) >= limit):
             continue
@@ -79,13 +91,36 @@ def _read(path: Path, limit: int | None, make: Any) -> tuple[tuple[FileItem, ...
             raise InputError(f"{where}: not JSON ({error}).") from None
         if not isinstance(row, dict):
             raise InputError(f"{where}: found {line.strip()[:40]!r}, it should be a JSON object.")
-        item: FileItem = make(where, row)
+        item = make(where, row)
         if item.item_id in items:
             raise InputError(f"{where}: item {item.item_id!r} stands twice; give each item once, or ids of their own.")
         items[item.item_id] = item
     if not items:
         raise InputError(f"{path}: holds no items.")
     return tuple(items.values()), hashlib.sha256(raw).hexdigest()
+
+
+def _text_of(path: Path) -> tuple[bytes, str]:
+    """A file's bytes, and its text."""
+    try:
+        raw = path.read_bytes()
+        plain = _unpacked(path, raw) if path.suffix == ".gz" else raw
+        return raw, plain.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}); name a JSONL file.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not UTF-8; write the items as UTF-8.") from None
+
+
+def _unpacked(path: Path, raw: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+            plain = packed.read(LARGEST + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: cannot be unpacked ({error}); fetch it again.") from None
+    if len(plain) > LARGEST:
+        raise InputError(f"{path}: unpacks to more than {LARGEST >> 20} MB; give the items in smaller files.")
+    return plain
 
 
 def _choice(where: str, row: Row) -> FileItem:

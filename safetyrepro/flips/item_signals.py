@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ALIASES = {"conf": "confidence", "conf_new": "confidence_new", "conf_old": "confidence_old"}
 SINGLE_MODEL = ("confidence", "margin", "attention_entropy")
 """Columns that hold each model's own value in its own row."""
-_KNOWN = {*REQUIRED, *TEXTS, *WHOLES, *TEXT_COLUMNS, OPTIONS, "category", "metric", "chance"}
+_KNOWN = {*REQUIRED, *TEXTS, *WHOLES, *TEXT_COLUMNS, OPTIONS, "category", "metric", "chance", "reason"}
 
 
 def item_signals(

@@ -265,6 +265,7 @@ def _flips(old: pd.DataFrame, new: pd.DataFrame, paired: PairedItems, *, redact:
                     "right_share": float(share[place]),
                     "repeats": int(repeats[place]),
                     "status": _text(frame, item, "status"),
+                    "reason": None if redact else _text(frame, item, "reason"),
                     "answer": None if redact else _text(frame, item, "answer", "response", "extracted"),
                 }
             rows.append(row)

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 @click.option("--task", "tasks", multiple=True, type=click.Path(path_type=Path), help="A canonical config; repeatable.")
 @click.option("--choices", multiple=True, type=click.Path(path_type=Path), help="Multiple-choice items as JSONL.")
 @click.option("--problems", multiple=True, type=click.Path(path_type=Path), help="Problems with one answer as JSONL.")
+@click.option(
+    "--code",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Programming problems as JSONL, or `humaneval` for the data folder's; what is written is run, locked away.",
+)
 @click.option("--chat", is_flag=True, help="Put JSONL items behind the model's chat template.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only this many items of each task.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of official data (else SAFETYREPRO_DATA).")
@@ -42,6 +48,7 @@ def run(
     tasks: tuple[Path, ...],
     choices: tuple[Path, ...],
     problems: tuple[Path, ...],
+    code: tuple[Path, ...],
     chat: bool,
     limit: int | None,
     data_dir: Path | None,
@@ -58,9 +65,10 @@ def run(
     Example:
       safetyrepro flips run --update anchor_configs/updates/smollm2-nf4.yaml \\
           --task anchor_configs/anchors/bbq-pocket.yaml --out update
-      safetyrepro flips run v1-folder v2-folder --choices mmlu-pro.jsonl --out update
+      safetyrepro flips run v1-folder v2-folder --choices mmlu-pro.jsonl --code humaneval --out update
     """
     from safetyrepro.errors import InputError
+    from safetyrepro.flips.code_task import code_file, code_task
     from safetyrepro.flips.config_task import config_task
     from safetyrepro.flips.file_task import choice_task, problem_task
     from safetyrepro.flips.run import run_update, write_together
@@ -68,13 +76,16 @@ def run(
     from safetyrepro.progress import progress
 
     found = _updates(pair, updates, old_quant, new_quant)
-    if not (tasks or choices or problems):
-        raise InputError("flips run needs items: name a config with --task, or a file with --choices or --problems.")
+    if not (tasks or choices or problems or code):
+        raise InputError(
+            "flips run needs items: name a config with --task, or a file with --choices, --problems or --code."
+        )
     data = find_data(data_dir)
     asked: list[Task] = [
         *(config_task(path, data, limit) for path in tasks),
         *(choice_task(path, limit, chat=chat) for path in choices),
         *(problem_task(path, limit, chat=chat) for path in problems),
+        *(code_task(code_file(path, data), limit, chat=chat) for path in code),
     ]
     with progress() as watch:
         done = [run_update(u, asked, out, watch, one_at_a_time=one_at_a_time, redact=redact) for u in found]
