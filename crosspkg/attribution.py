@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safetyrepro.analysis.repeats import WithinVerdict
 from safetyrepro.analysis.resampling import LEVEL, TOLERANCE, Floats
 from safetyrepro.analysis.simultaneous import simultaneous_bands
 
@@ -66,6 +67,8 @@ class Attribution:
     cost: float | None = None
     """Different sequences asked for the hybrids as a multiple of one run; None where stored outputs were enough."""
     level: float = LEVEL
+    within: WithinVerdict | None = None
+    """The gap beside what each runner differs from itself; None where neither was repeated."""
 
     def sentence(self) -> str:
         """The attribution in one plain sentence."""
@@ -86,6 +89,7 @@ def attribute(
     *,
     feasible: Callable[[Hybrid], str | None] | None = None,
     cost: Callable[[], float | None] | None = None,
+    within: WithinVerdict | None = None,
 ) -> Attribution:
     """Attribute the gap between A and B to the components in which they differ.
 
@@ -99,6 +103,7 @@ def attribute(
         feasible: why a hybrid cannot be built, or None where it can; components are merged until all hybrids of what
             is left can.
         cost: different sequences over those of one run, asked when all is scored.
+        within: the gap beside the spread of each runner's own repeats.
 
     Raises:
         ValueError: too many components, or no items.
@@ -137,6 +142,7 @@ def attribute(
         hybrids=len(values),
         merged=reasons,
         cost=None if cost is None else cost(),
+        within=within,
     )
 
 
@@ -227,7 +233,14 @@ def in_words(attribution: Attribution) -> str:
         clauses.append(f"{_number(rest)} {'is' if _number(rest) == '1' else 'are'} not reproduced natively")
     if not clauses:
         return f"There is no gap between {names} to attribute."
-    return f"Of the {_number(abs(gap))} points between {names}, {_list(clauses)}."
+    told_parts = f"Of the {_number(abs(gap))} points between {names}, {_list(clauses)}."
+    within = attribution.within
+    if within is None or not within.inside:
+        return told_parts
+    return (
+        f"{told_parts} The gap lies inside the within-suite spread (up to {_number(within.points)} points from repeat "
+        f"to repeat, {_number(within.noise_points)} between two means), so that its parts may be no more than that."
+    )
 
 
 def _number(points: float) -> str:

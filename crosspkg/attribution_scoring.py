@@ -73,6 +73,7 @@ def attribute_sides(
         clusters,
         feasible=hybrids.why_not,
         cost=hybrids.cost,
+        within=None if difference.within is None else difference.within.verdict,
     )
 
 
@@ -89,6 +90,7 @@ class _Hybrids:
         progress: Callable[[str], None] | None,
     ) -> None:
         self._pairs = [{"a": a.by_item[item][0], "b": b.by_item[item][0]} for item in items]
+        self._repeats = [{"a": _scored(a.by_item[item]), "b": _scored(b.by_item[item])} for item in items]
         self._components = components
         self._engine = engine
         self._say = progress or (lambda _line: None)
@@ -115,7 +117,7 @@ class _Hybrids:
         chosen = choice(hybrid, self._components)
         if self._engine is None:
             stored = self._stored_side(hybrid)
-            return np.array([self._restored(pair, stored or "b", chosen) for pair in self._pairs])
+            return np.array([self._over_repeats(repeats, stored or "b", chosen) for repeats in self._repeats])
         names = ", ".join(sorted(hybrid)) or "none"
         self._say(f"Scoring {len(self._pairs)} items with {names} as in A")
         return np.array(self._native(self._engine, chosen))
@@ -130,6 +132,13 @@ class _Hybrids:
         if not asked or not asked & hybrid:
             return "b"
         return "a" if asked <= hybrid else None
+
+    def _over_repeats(self, repeats: dict[str, list[Exchange]], stored: str, chosen: Choice) -> float:
+        """The mean over the stored side's repeats, as the side's own score is."""
+        own, other = repeats[stored], repeats["b" if stored == "a" else "a"]
+        beside = [other[min(place, len(other) - 1)] for place in range(len(own))]
+        pairs = [{stored: one, ("b" if stored == "a" else "a"): two} for one, two in zip(own, beside, strict=True)]
+        return sum(self._restored(pair, stored, chosen) for pair in pairs) / len(pairs)
 
     def _restored(self, pair: dict[str, Exchange], stored: str, chosen: Choice) -> float:
         exchange, other = pair[stored], pair["b" if stored == "a" else "a"]
@@ -201,6 +210,10 @@ class _Hybrids:
         source = item.side(chosen.extraction)
         read = source.extracted if source.output == answer.text else self._readers[chosen.extraction](answer.text)
         return hit(read, list(gold), item.side(chosen.text)) or 0.0
+
+
+def _scored(exchanges: Sequence[Exchange]) -> list[Exchange]:
+    return [exchange for exchange in exchanges if exchange.score is not None]
 
 
 def metric_of(side: Side) -> Metric:

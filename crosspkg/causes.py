@@ -103,5 +103,5 @@ def keep(folder: Path, attributions: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _side(suite: str, cell: CellOutcome) -> Side:
-    wire = read_wire(cell.wire) if cell.wire is not None else ()
+    wire = itertools.chain.from_iterable(map(read_wire, cell.wires))
     return side_of(suite, cell.records, wire, where=cell.facts.name)

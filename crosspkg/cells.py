@@ -1,6 +1,9 @@
 """One cell: translate, run, normalise, and what is left on disk.
 
 A cell that is done is recognised by the hash of its job and not run again; a cell that was cut off is run anew.
+
+A repeat is the same job again, below the cell's folder: another process of the suite, another wire log, nothing from
+the memo, and where text is sampled other draws, which the gateway derives from the seed and the repeat's number.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +22,7 @@ from safetyrepro import adapters, benchmarks
 from safetyrepro.adapters.base import Absent, Cell, Job, Setting
 from safetyrepro.atomic import write_json
 from safetyrepro.config import Arm, Config, ModelSpec, canonical_sha256, cell_id
-from safetyrepro.crosspkg.folder import CellFacts, State, read_cell, write_cell
+from safetyrepro.crosspkg.folder import CellFacts, State, read_cell, repeat_folder, write_cell
 from safetyrepro.crosspkg.judging import judge_of
 from safetyrepro.crosspkg.schedule import Halt
 from safetyrepro.errors import SuiteFailure
@@ -55,6 +58,8 @@ class Site:
     folder: Path
     memo: bool
     suite_timeout: float | None
+    repeats: int = 1
+    """How often the cell is run in all."""
 
 
 def suite_version(environment: Environment | None) -> str:
@@ -76,12 +81,13 @@ def run_cell(
     progress: Progress,
     halt: Halt,
 ) -> None:
-    """Run one cell unless it is done, and leave its outcome in its folder; a suite that dies fails this cell alone."""
-    folder = site.folder
-    adapter = adapters.get(site.suite)
+    """Run one cell and its repeats unless they are done, and leave each outcome in its folder.
+
+    A suite that dies fails this cell, or this repeat, alone.
+    """
     entry = site.prepared
     cell = Cell(
-        run_id=f"{cell_id(entry.config, site.model, site.suite, site.arm)[:12]}-{time.time_ns():x}",
+        run_id=_run_id(site),
         suite=site.suite,
         suite_version=suite_version(environment),
         arm=site.arm,
@@ -93,34 +99,55 @@ def run_cell(
         data=entry.data,
         canonical=canonical,
     )
-    job = adapter.translate(cell)
+    job = adapters.get(site.suite).translate(cell)
     if isinstance(job, Absent):
-        _settle(folder, _facts(cell, site, "absent", job.reason, (), None, None, site.memo), [])
+        _settle(site.folder, _facts(cell, site, 0, "absent", job.reason, (), None, None), [])
         progress.say(f"{site.folder.name}: absent: {job.reason}")
         return
     job_sha256 = _job_hash(cell, job, environment, site.memo)
+    for repeat in range(site.repeats):
+        if not _run_once(site, repeat, cell, job, job_sha256, gateway, environment, progress, halt) and not repeat:
+            return
+        cell = replace(cell, run_id=_run_id(site))
+
+
+def _run_id(site: Site) -> str:
+    return f"{cell_id(site.prepared.config, site.model, site.suite, site.arm)[:12]}-{time.time_ns():x}"
+
+
+def _run_once(
+    site: Site,
+    repeat: int,
+    cell: Cell,
+    job: Job,
+    job_sha256: str,
+    gateway: Gateway,
+    environment: Environment | None,
+    progress: Progress,
+    halt: Halt,
+) -> bool:
+    """One run of the job, unless it was done before; whether it is done now."""
+    folder = repeat_folder(site.folder, repeat) if repeat else site.folder
+    name = f"{site.folder.name}, repeat {repeat}" if repeat else site.folder.name
     before = read_cell(folder)
     if before is not None and before.state == "done" and before.job_sha256 == job_sha256:
-        progress.say(f"{site.folder.name}: done before, kept")
-        return
+        progress.say(f"{name}: done before, kept")
+        return True
     if folder.exists():
         shutil.rmtree(folder)
-    task = progress.task(site.folder.name, job.expected_requests)
+    task = progress.task(name, job.expected_requests)
     started = time.monotonic()
     try:
-        records = _execute(site, cell, job, folder, gateway, environment, task.update, halt)
+        records = _execute(site, repeat, cell, job, folder, gateway, environment, task.update, halt)
     except SuiteFailure as failure:
-        reason = str(failure)
-        _settle(
-            folder,
-            _facts(cell, site, "failed", reason, job.settings, time.monotonic() - started, job_sha256, site.memo),
-            [],
-        )
+        reason, seconds = str(failure), time.monotonic() - started
+        _settle(folder, _facts(cell, site, repeat, "failed", reason, job.settings, seconds, job_sha256), [])
         task.finish("FAILED\n" + reason)
-        return
+        return False
     seconds = time.monotonic() - started
-    _settle(folder, _facts(cell, site, "done", None, job.settings, seconds, job_sha256, site.memo), records)
+    _settle(folder, _facts(cell, site, repeat, "done", None, job.settings, seconds, job_sha256), records)
     task.finish(f"{len(records)} items")
+    return True
 
 
 def _job_hash(cell: Cell, job: Job, environment: Environment | None, memo: bool) -> str:
@@ -144,6 +171,7 @@ def _job_hash(cell: Cell, job: Job, environment: Environment | None, memo: bool)
 
 def _execute(
     site: Site,
+    repeat: int,
     cell: Cell,
     job: Job,
     folder: Path,
@@ -158,7 +186,7 @@ def _execute(
     native.mkdir(parents=True)
     write_json(folder / "job.json", job.payload)
     adapter = adapters.get(cell.suite)
-    run = gateway.open_run(cell.run_id, folder / "wire.jsonl", memo=site.memo)
+    run = gateway.open_run(cell.run_id, folder / "wire.jsonl", memo=site.memo, repeat=repeat)
 
     def tick() -> None:
         halt.check()
@@ -186,7 +214,7 @@ def _execute(
     wire = list(read_wire(folder / "wire.jsonl")) if (folder / "wire.jsonl").is_file() else []
     records = adapter.normalise(cell, native, wire)
     _check_records(cell, records, wire, folder)
-    return records
+    return [replace(record, repeat=repeat) for record in records]
 
 
 def _check_records(cell: Cell, records: Sequence[Record], wire: Sequence[WireRow], folder: Path) -> None:
@@ -208,12 +236,12 @@ def _check_records(cell: Cell, records: Sequence[Record], wire: Sequence[WireRow
 def _facts(
     cell: Cell,
     site: Site,
+    repeat: int,
     state: State,
     reason: str | None,
     settings: tuple[Setting, ...],
     seconds: float | None,
     job_sha256: str | None,
-    memo: bool,
 ) -> CellFacts:
     return CellFacts(
         cell_id=cell.cell_id,
@@ -228,7 +256,9 @@ def _facts(
         settings=settings,
         seconds=seconds,
         job_sha256=job_sha256,
-        memo=memo,
+        # What a repeat is served is never taken from the memo.
+        memo=site.memo and not repeat,
+        repeat=repeat,
     )
 
 

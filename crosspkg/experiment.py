@@ -44,6 +44,8 @@ class Plan:
     memo: bool = True
     suite_timeout: float | None = None
     """Seconds after which a suite's process is stopped; None waits."""
+    repeats: int = 1
+    """How often each cell is run in all."""
 
 
 def run_experiment(plan: Plan, progress: Progress) -> Experiment:
@@ -102,7 +104,8 @@ def _sites(plan: Plan, prepared: Sequence[Prepared]) -> list[Site]:
                     cell = cell_id(entry.config, model, suite, arm)
                     name = f"{entry.config.name}-{_slug(model.id)}-{suite}-{arm.value}-{cell[:10]}"
                     folder = plan.out / "cells" / name
-                    sites.append(Site(entry, model, suite, arm, folder, plan.memo, plan.suite_timeout))
+                    limits = plan.memo, plan.suite_timeout, plan.repeats
+                    sites.append(Site(entry, model, suite, arm, folder, *limits))
     return sites
 
 
@@ -215,7 +218,8 @@ def _write_plan(
         SuiteFacts(suite, suite_version(environments.get(suite)), lock_sha256(environments.get(suite)))
         for suite in wanted
     )
-    write_plan(plan.out, configs, tuple(models), suites, _versions(), tuple(site.folder.name for site in sites))
+    cells = tuple(site.folder.name for site in sites)
+    write_plan(plan.out, configs, tuple(models), suites, _versions(), cells, plan.repeats)
 
 
 def _config_info(entry: Prepared) -> ConfigInfo:

@@ -10,6 +10,7 @@ from safetyrepro.analysis.resampling import TOLERANCE, holm
 from safetyrepro.benchmarks.draw import POCKET
 from safetyrepro.benchmarks.toxigen import DEMONSTRATIONS
 from safetyrepro.crosspkg.releases import release_sentence
+from safetyrepro.crosspkg.repeats import single_draw_steps, within_words
 from safetyrepro.runners import title
 
 ALPHA = 0.05
@@ -42,9 +43,15 @@ class Headline:
     """Holm over all configs and models of the report."""
 
     @property
+    def inside(self) -> Mapping[str, Any] | None:
+        """What the suites differ from themselves, where their spread is no larger; else None."""
+        within: Mapping[str, Any] | None = self.spread["within"]
+        return within if within is not None and within["inside"] else None
+
+    @property
     def established(self) -> bool:
-        """Whether the suites differ beyond what equal suites would show, after correction."""
-        return self.adjusted_p <= ALPHA + TOLERANCE
+        """Whether the suites differ beyond what equal suites, and their own repeats, would show, after correction."""
+        return self.adjusted_p <= ALPHA + TOLERANCE and self.inside is None
 
 
 def finding(report: Report) -> str:
@@ -130,7 +137,7 @@ def order_sentence(pair: Mapping[str, Any]) -> str:
 def next_steps(report: Report) -> list[str]:
     """What a reader should do, most pressing first."""
     steps = _failed(report) + _unmatched(report) + _spreads(headlines(report)) + _releases(report)
-    steps += _unreadable(report) + _chance(report)
+    steps += single_draw_steps(report) + _unreadable(report) + _chance(report)
     return steps or ["Nothing asks for action: the suites were run as planned and nothing set them apart."]
 
 
@@ -200,6 +207,8 @@ def _own_tasks(headline: Headline, tests: int) -> str:
         return f"{start} alike, {low:.0f} of 100"
     apart, null = points_text(headline.points), points_text(spread["null_q95"])
     between = f"{start} between {low:.0f} and {high:.0f} of 100"
+    if headline.inside is not None:
+        return f"{between} ({apart} points apart), which lies {within_words(headline.inside)}"
     if headline.established:
         return f"{between} ({apart} points apart; equal suites would show at most {null} in 95% of draws)"
     if spread["p"] <= ALPHA:
@@ -286,7 +295,13 @@ def _spreads(found: Sequence[Headline]) -> list[str]:
             "Name suite, version and settings beside every score."
         )
         steps.append("Read under “Held fixed, and not” which settings each suite could not follow: causes start there.")
-    weak = [headline for headline in found if not headline.established]
+    inside = [headline for headline in found if headline.inside is not None and headline.points > TOLERANCE]
+    if inside:
+        steps.append(
+            f"Compare the suites greedily, or on more items: in {len(inside)} of {len(found)} comparisons they are no "
+            "further apart than one of them is from itself, from one repeat to the next."
+        )
+    weak = [headline for headline in found if not headline.established and headline not in inside]
     if weak:
         null = points_text(max(headline.spread["null_q95"] for headline in weak))
         steps.append(

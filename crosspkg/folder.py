@@ -9,6 +9,7 @@ OUT/cells/<name>/runner.log         what the suite printed
 OUT/cells/<name>/wire.jsonl         every request and response
 OUT/cells/<name>/judge.jsonl        the same of a judge, where the suite asks one
 OUT/cells/<name>/records.parquet    the records; cell.json says `done` only once they stand
+OUT/cells/<name>/repeats/<r>/       the same files of the cell run again, r from 1
 OUT/report.json, OUT/report.html
 ```
 """
@@ -29,6 +30,8 @@ from safetyrepro.gateway.wire import read_wire
 from safetyrepro.records import Record, read_records
 
 State = Literal["done", "failed", "absent"]
+REPEATS = "repeats"
+"""Folder of a cell's repeats, below the cell's own."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,16 @@ class CellFacts:
     seconds: float | None
     job_sha256: str | None
     memo: bool = True
+    repeat: int = 0
+    """0 for the cell itself, from 1 on for the same run again."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A cell run again."""
+
+    facts: CellFacts
+    wire: Path | None
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,20 @@ class CellOutcome:
 
     facts: CellFacts
     records: tuple[Record, ...]
+    """Of the cell, and then of its repeats, which number them."""
     wire: Path | None
+    repeats: tuple[Repeat, ...] = ()
+    """Repeats that have ended, in order; one may have failed."""
+
+    @property
+    def wires(self) -> tuple[Path, ...]:
+        """The wire logs of the cell and of its repeats."""
+        return tuple(wire for wire in (self.wire, *(repeat.wire for repeat in self.repeats)) if wire is not None)
+
+    @property
+    def failed_repeats(self) -> tuple[CellFacts, ...]:
+        """Repeats that gave no records."""
+        return tuple(repeat.facts for repeat in self.repeats if repeat.facts.state != "done")
 
 
 @dataclass(frozen=True)
@@ -122,7 +148,7 @@ class Experiment:
     """Python, safetyrepro, torch and the like."""
     cells: tuple[CellOutcome, ...]
     unfinished: tuple[str, ...] = ()
-    """Folder names of planned cells that have not ended."""
+    """Folder names of planned cells that have not ended, and of planned repeats below them."""
 
 
 def write_plan(
@@ -132,8 +158,9 @@ def write_plan(
     suites: tuple[SuiteFacts, ...],
     versions: Mapping[str, str],
     cells: tuple[str, ...],
+    repeats: int = 1,
 ) -> None:
-    """Write `experiment.json`; `cells` are folder names in report order."""
+    """Write `experiment.json`; `cells` are folder names in report order, each run `repeats` times."""
     write_json(
         folder / "experiment.json",
         {
@@ -143,6 +170,7 @@ def write_plan(
             "suites": [asdict(suite) for suite in suites],
             "versions": dict(versions),
             "cells": list(cells),
+            "repeats": repeats,
         },
     )
 
@@ -194,6 +222,7 @@ def load_experiment(folder: Path) -> Experiment:
         suites = tuple(SuiteFacts(**suite) for suite in body["suites"])
         names: list[str] = body["cells"]
         versions = body["versions"]
+        planned = int(body.get("repeats", 1))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not an experiment of this version ({' '.join(str(error).split())}).") from None
     cells: list[CellOutcome] = []
@@ -206,14 +235,61 @@ def load_experiment(folder: Path) -> Experiment:
         if facts is None:
             unfinished.append(name)
             continue
-        records = tuple(read_records(cell / "records.parquet")) if facts.state == "done" else ()
-        wire = cell / "wire.jsonl"
-        if facts.state == "done":
-            _check_wire(wire, records)
-        cells.append(CellOutcome(facts, records, wire if wire.is_file() else None))
+        if facts.state != "done":
+            cells.append(CellOutcome(facts, (), _wire(cell)))
+            continue
+        records = _records(cell)
+        repeats, again, missing = _read_repeats(cell, facts, planned)
+        unfinished += missing
+        cells.append(CellOutcome(facts, (*records, *again), _wire(cell), repeats))
     if names and not cells:
         raise InputError(f"{folder}: none of its {len(names)} cells has ended; run `safetyrepro anchor run` again.")
     return Experiment(configs, models, suites, versions, tuple(cells), tuple(unfinished))
+
+
+def repeat_folder(cell: Path, repeat: int) -> Path:
+    """Where a cell's repeat is kept."""
+    return cell / REPEATS / str(repeat)
+
+
+def _ended_repeats(cell: Path) -> list[int]:
+    """The repeats beside a cell that have ended, in order."""
+    found = [path.parent.name for path in cell.glob(f"{REPEATS}/*/cell.json")]
+    return sorted(int(name) for name in found if name.isascii() and name.isdecimal() and name == str(int(name)) != "0")
+
+
+def repeats_done(cell: Path, facts: CellFacts) -> list[Path]:
+    """The folders of a cell's finished repeats, in order."""
+    return [repeat_folder(cell, found.repeat) for found in _repeat_facts(cell, facts) if found.state == "done"]
+
+
+def _repeat_facts(cell: Path, facts: CellFacts) -> list[CellFacts]:
+    """Repeats that have ended; one of another job than the cell's was left by an earlier run, and is none."""
+    found = [(number, read_cell(repeat_folder(cell, number))) for number in _ended_repeats(cell)]
+    return [f for number, f in found if f is not None and (f.repeat, f.job_sha256) == (number, facts.job_sha256)]
+
+
+def _read_repeats(
+    cell: Path, facts: CellFacts, planned: int
+) -> tuple[tuple[Repeat, ...], tuple[Record, ...], list[str]]:
+    """A cell's repeats with their records, and the names of planned ones that have not ended."""
+    found = _repeat_facts(cell, facts)
+    repeats = tuple(Repeat(one, _wire(repeat_folder(cell, one.repeat))) for one in found)
+    records = [record for folder in repeats_done(cell, facts) for record in _records(folder)]
+    ended = {one.repeat for one in found}
+    missing = [f"{cell.name}/{REPEATS}/{number}" for number in range(1, planned) if number not in ended]
+    return repeats, tuple(records), missing
+
+
+def _records(folder: Path) -> tuple[Record, ...]:
+    records = tuple(read_records(folder / "records.parquet"))
+    _check_wire(folder / "wire.jsonl", records)
+    return records
+
+
+def _wire(folder: Path) -> Path | None:
+    path = folder / "wire.jsonl"
+    return path if path.is_file() else None
 
 
 def _check_wire(path: Path, records: Sequence[Record]) -> None:

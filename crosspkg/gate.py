@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from safetyrepro.analysis.resampling import TOLERANCE
 from safetyrepro.crosspkg.divergence.finding import CLASSES
+from safetyrepro.crosspkg.repeats import within_words
 from safetyrepro.errors import InputError
 from safetyrepro.strict_yaml import load_model
 
@@ -207,14 +208,22 @@ def _gap(body: Entry, gate: Gate, where: str) -> Iterator[Check]:
     if gate.spread is not None:
         failed = gap is not None and abs(gap) >= gate.spread - TOLERANCE
         shown = "no shared scores" if gap is None else f"{abs(gap):.1f} points apart"
-        yield Check(where, "spread", failed, f"{shown}, the limit is {gate.spread:g}")
+        yield _unless_within(where, failed, f"{shown}, the limit is {gate.spread:g}", body["within"])
 
 
 def _spread(section: Entry, gate: Gate, where: str) -> Iterator[Check]:
     if gate.spread is not None and section["spread_points"] is not None:
         points = section["spread_points"]
         failed = points >= gate.spread - TOLERANCE
-        yield Check(where, "spread", failed, f"suites are {points:.1f} points apart, the limit is {gate.spread:g}")
+        message = f"suites are {points:.1f} points apart, the limit is {gate.spread:g}"
+        yield _unless_within(where, failed, message, section["spread"]["within"])
+
+
+def _unless_within(where: str, failed: bool, message: str, within: Entry | None) -> Check:
+    """A spread over the limit does not fail where a suite's own repeats are as far apart: it is no suite's doing."""
+    if failed and within is not None and within["inside"]:
+        return Check(where, "spread", False, f"{message}, but {within_words(within)}")
+    return Check(where, "spread", failed, message)
 
 
 def _drift(section: Entry, before: Entry | None, gate: Gate, where: str) -> Iterator[Check]:

@@ -18,6 +18,7 @@ from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo
 from safetyrepro.crosspkg.outcomes import ItemScores, item_scores, score_matrix, shared_items
 from safetyrepro.crosspkg.promptdiff import compare_prompts
 from safetyrepro.crosspkg.releases import release_pairs
+from safetyrepro.crosspkg.repeats import arm_within, repeats_json, single_draw
 from safetyrepro.crosspkg.wirediff import WireTable, compare_wire
 
 FEWEST_CLUSTERS = 5
@@ -67,7 +68,7 @@ def arm_summary(arm: str, cells: ArmCells, *, redact: bool) -> dict[str, Any]:
         },
         "spread_points": None if spread is None else spread.points,
         "spread_ci": None if spread is None or spread.ci_points is None else list(spread.ci_points),
-        "spread": None if spread is None else _spread_json(spread, cells.info.data.items),
+        "spread": None if spread is None else _spread_json(spread, cells, scored, shared),
         "wire": _wire_json(compare_wire(cells.done), redact),
         "settings": {suite: [asdict(setting) for setting in cell.facts.settings] for suite, cell in cells.done.items()},
         "prompts": None if redact else _prompts(scored, shared),
@@ -84,7 +85,8 @@ def _reason(reason: str | None, redact: bool) -> str | None:
 
 
 def _suite(suite: str, cells: ArmCells, redact: bool) -> dict[str, Any]:
-    mean, facts, items = cells.means[suite], cells.done[suite].facts, cells.items[suite]
+    mean, cell, items = cells.means[suite], cells.done[suite], cells.items[suite]
+    facts = cell.facts
     example = next(iter(items.records.values()), None)
     chance = cells.info.chance
     interval, other = mean.ci, mean.other_share
@@ -110,6 +112,8 @@ def _suite(suite: str, cells: ArmCells, redact: bool) -> dict[str, Any]:
         "job_sha256": facts.job_sha256,
         "seconds": facts.seconds,
         "memo": facts.memo,
+        "repeats": repeats_json(cell, items, cells.aggregate),
+        "single_draw": single_draw(cell, cells.info.data),
         "draws": mean.draws,
         "seed": mean.seed,
     }
@@ -127,17 +131,20 @@ def _spread(scored: Mapping[str, ItemScores], shared: Sequence[str], aggregate: 
     )
 
 
-def _spread_json(spread: Spread, asked: int) -> dict[str, Any]:
+def _spread_json(
+    spread: Spread, cells: ArmCells, scored: Mapping[str, ItemScores], shared: Sequence[str]
+) -> dict[str, Any]:
+    pairs = [asdict(pair) for pair in spread.pairs]
     return {
         "suites": list(spread.labels),
         "n_items": spread.n_items,
         "n_clusters": spread.n_clusters,
-        "left_out": max(0, asked - spread.n_items),
+        "left_out": max(0, cells.info.data.items - spread.n_items),
         "scores": dict(zip(spread.labels, spread.scores, strict=True)),
         "null_mean": spread.null_mean,
         "null_q95": spread.null_q95,
         "p": spread.p,
-        "pairwise": [asdict(pair) for pair in spread.pairs],
+        **arm_within(pairs, scored, shared, cells.aggregate),
         "level": spread.level,
         "draws": spread.draws,
         "seed": spread.seed,

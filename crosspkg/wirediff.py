@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,9 +106,9 @@ def answer(record: Record) -> str | None:
     return record.extracted
 
 
-def seen_by(path: Path | None) -> dict[str, tuple[Seen, ...]]:
-    """What the model saw, by wire id; empty where there is no wire log."""
-    return {} if path is None else {row.wire_id: row.seen for row in read_wire(path)}
+def seen_by(paths: Iterable[Path]) -> dict[str, tuple[Seen, ...]]:
+    """What the model saw, by wire id, from a cell's wire logs."""
+    return {row.wire_id: row.seen for path in paths for row in read_wire(path)}
 
 
 def _on_wire(sent: Sent, seen: Mapping[str, tuple[Seen, ...]]) -> Seen | None:
@@ -133,7 +133,7 @@ def compare_wire(cells: Mapping[str, CellOutcome]) -> WireTable:
     """
     runners = tuple(cells)
     sent = {suite: sent_by(cell.records) for suite, cell in cells.items()}
-    seen = {suite: seen_by(cell.wire) for suite, cell in cells.items()}
+    seen = {suite: seen_by(cell.wires) for suite, cell in cells.items()}
     common = [key for key in sent[runners[0]] if all(key in sent[suite] for suite in runners)] if runners else []
     identical = on_wire = scored = 0
     largest: float | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from safetyrepro.crosspkg.divergence.comparison import Comparison
 from safetyrepro.crosspkg.divergence.finding import Finding
 from safetyrepro.crosspkg.divergence.reading import failing_side
 from safetyrepro.crosspkg.divergence.registry import DETECTORS
+from safetyrepro.crosspkg.divergence.within import Within, within_sides
 from safetyrepro.crosspkg.sides.exchange import Side
 
 
@@ -39,6 +40,18 @@ class ClassFound:
 
 
 @dataclass(frozen=True)
+class Suite:
+    """The suite behind a side; None is what its log does not hold."""
+
+    name: str | None
+    version: str | None
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.name or 'suite not recorded'}{f' {self.version}' if self.version else ', version not recorded'}"
+
+
+@dataclass(frozen=True)
 class Difference:
     """Two sides compared."""
 
@@ -55,6 +68,10 @@ class Difference:
     """Items whose score differs."""
     classes: tuple[ClassFound, ...]
     warnings: tuple[str, ...]
+    suites: tuple[Suite, Suite] = (Suite(None, None), Suite(None, None))
+    """What wrote each side, as its log states."""
+    within: Within | None = None
+    """What each side differs from itself; None where neither repeats an item."""
 
     @property
     def unexplained(self) -> tuple[str, ...]:
@@ -80,6 +97,8 @@ class Difference:
             "classes": [found.to_json() for found in self.classes],
             "unexplained": list(self.unexplained),
             "warnings": list(self.warnings),
+            "suites": {"a": asdict(self.suites[0]), "b": asdict(self.suites[1])},
+            "within": None if self.within is None else self.within.to_json(),
         }
 
 
@@ -105,7 +124,15 @@ def diff_sides(a: Side, b: Side) -> Difference:
         changed=tuple(item for item in comparison.items if item in comparison.changed),
         classes=tuple(_found(comparison, finding) for finding in comparison.found.values()),
         warnings=(*a.warnings, *b.warnings, *_alarm(comparison)),
+        suites=_suites(comparison),
+        within=within_sides(a, b, scored),
     )
+
+
+def _suites(comparison: Comparison) -> tuple[Suite, Suite]:
+    names, versions = comparison.meta("suite"), comparison.meta("suite_version")
+    told = [[None if value is None else str(value) for value in pair] for pair in zip(names, versions, strict=True)]
+    return Suite(*told[0]), Suite(*told[1])
 
 
 def _alarm(comparison: Comparison) -> list[str]:

@@ -127,10 +127,18 @@ def _unread_share(side: Side) -> float | None:
 
 def _failure(comparison: Comparison, failing: str, undone: Callable[[Pair], bool | None]) -> Finding:
     exchanges = [getattr(pair, failing) for pair in comparison.pairs]
-    items = comparison.touched(lambda pair: value_key(getattr(pair, failing).extracted) is None)
+    unread = comparison.touched(lambda pair: value_key(getattr(pair, failing).extracted) is None)
+    items = unread
+    if "scoring.path" in comparison.found:
+        # Where nothing was generated there was nothing to read: that the other side generated nothing is the cause.
+        items = comparison.touched(
+            lambda pair: (
+                value_key((side := getattr(pair, failing)).extracted) is None and bool((side.output or "").strip())
+            )
+        )
     evidence = {
         "side": failing,
-        "alarm": f"{len(items)} of {len(comparison.items)} answers were not read: the score says nothing about them",
+        "alarm": f"{len(unread)} of {len(comparison.items)} answers were not read: the score says nothing about them",
         "empty_outputs": sum(not (e.output or "").strip() for e in exchanges),
         "ended_at_the_limit": sum(e.finish_reason == "length" for e in exchanges),
         "examples": comparison.examples(items, reading_shown),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetyrepro.canonical import ids_sha256
+from safetyrepro.crosspkg.folder import read_cell, repeats_done
 from safetyrepro.crosspkg.outcomes import record_score
 from safetyrepro.crosspkg.sides.exchange import Exchange, ScoredText, Side
 from safetyrepro.crosspkg.sides.responses import Answer, answers, usage_prompt_tokens
@@ -33,16 +35,17 @@ class _Place:
 
 
 def read_recorded(folder: Path) -> Side:
-    """Read a folder that holds `*.parquet` records, and `wire.jsonl` where there is one.
+    """Read a folder that holds `*.parquet` records, and `wire.jsonl` where there is one; a cell with its repeats.
 
     Raises:
         InputError: the records are of several cells, or a file cannot be read.
     """
-    files = sorted(folder.glob("*.parquet"))
-    records = [record for file in files for record in read_records(file)]
-    wire = folder / "wire.jsonl"
+    facts = read_cell(folder)
+    folders = [folder, *(() if facts is None else repeats_done(folder, facts))]
+    records = [record for one in folders for file in sorted(one.glob("*.parquet")) for record in read_records(file)]
+    wires = [wire for one in folders if (wire := one / "wire.jsonl").is_file()]
     name = " ".join(part for part in (records[0].suite, records[0].arm) if part) if records else folder.name
-    return side_of(name, records, read_wire(wire) if wire.is_file() else (), where=str(folder))
+    return side_of(name, records, itertools.chain.from_iterable(map(read_wire, wires)), where=str(folder))
 
 
 def side_of(name: str, records: Sequence[Record], wire: Iterable[WireRow], *, where: str) -> Side:

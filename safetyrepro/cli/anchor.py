@@ -38,6 +38,13 @@ def anchor() -> None:
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of official data (else SAFETYREPRO_DATA).")
 @click.option("--upstream", help="Base URL of a server of the OpenAI kind that holds the models under their ids.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), help="Folder of the upstream model's tokenizer.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Run each cell this often, to measure what a suite differs from itself; repeats are computed anew.",
+)
 @click.option("--no-memo", is_flag=True, help="Compute every request anew; in exact mode nothing changes.")
 @click.option("--redact", is_flag=True, help="Leave prompts and outputs out of the report.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="Folder of an earlier run to hold this one against.")
@@ -54,6 +61,7 @@ def run(
     data_dir: Path | None,
     upstream: str | None,
     tokenizer: Path | None,
+    repeats: int,
     no_memo: bool,
     redact: bool,
     baseline: Path | None,
@@ -71,6 +79,7 @@ def run(
     \b
     Example:
       safetyrepro anchor run anchor_configs/anchors/truthfulqa-mc1-pocket.yaml --out out
+      safetyrepro anchor run my-sampled.yaml --repeats 3 --out out
       safetyrepro anchor run my.yaml --model org/model --upstream http://127.0.0.1:8001/v1 --tokenizer folder --out out
     """
     from safetyrepro.config import load_config
@@ -84,7 +93,7 @@ def run(
     checks = _checks(fail_on, suppress, baseline, junit)
     server = None if upstream is None or tokenizer is None else (upstream, tokenizer)
     loaded = tuple(narrowed(load_config(path), suites, arms, models, limit, server) for path in configs)
-    plan = Plan(loaded, out, find_data(data_dir), memo=not no_memo, suite_timeout=suite_timeout)
+    plan = Plan(loaded, out, find_data(data_dir), memo=not no_memo, suite_timeout=suite_timeout, repeats=repeats)
     with progress() as watch:
         experiment = run_experiment(plan, watch)
     return _write(experiment, out, checks, redact=redact, as_json=as_json)
@@ -151,19 +160,24 @@ def _checks(fail_on: tuple[str, ...], suppress: Path | None, baseline: Path | No
 def _write(experiment: Experiment, folder: Path, checks: _Checks, *, redact: bool, as_json: bool) -> int:
     from safetyrepro.cli.gating import conclude
     from safetyrepro.crosspkg.gate import check_report
+    from safetyrepro.crosspkg.repeats import repeat_sentences
     from safetyrepro.crosspkg.report import write_report
 
     json_path, html_path, finding = write_report(experiment, folder, redact=redact)
-    failed = [cell for cell in experiment.cells if cell.facts.state == "failed"]
+    failed = [cell.facts for cell in experiment.cells if cell.facts.state == "failed"]
+    failed += [facts for cell in experiment.cells for facts in cell.failed_repeats]
     written = json.loads(json_path.read_text(encoding="utf-8"))
     verdict = check_report(written, checks.gate, checks.accepted, checks.baseline)
     if as_json:
         click.echo(json.dumps(written, indent=1))
     else:
+        for line in repeat_sentences(written):
+            click.echo(line)
         click.echo(f"\n{finding}\n\nReport: {html_path}\nThe same as data: {json_path}")
     code = conclude(verdict, checks.junit, quiet=as_json)
-    for cell in failed:
-        click.echo(f"Failed: {cell.facts.name}: {(cell.facts.reason or '').splitlines()[0]}", err=True)
+    for facts in failed:
+        name = f"{facts.name}, repeat {facts.repeat}" if facts.repeat else facts.name
+        click.echo(f"Failed: {name}: {(facts.reason or '').splitlines()[0]}", err=True)
     for name in experiment.unfinished:
         click.echo(f"Not ended yet: {name}", err=True)
     if failed or experiment.unfinished:

@@ -130,11 +130,14 @@ def _print(difference: Difference, parts: Attribution | None, asked: bool) -> No
         click.echo(f"Note: {warning}", err=True)
     sides = f"{difference.a} against {difference.b}"
     click.echo(f"{sides}: {difference.n} shared items, {difference.scored} scored by both")
+    if any(suite.name is not None for suite in difference.suites):
+        click.echo(f"Written by {_short(str(difference.suites[0]))}; and by {_short(str(difference.suites[1]))}")
     if difference.gap_points is not None and difference.score_a is not None and difference.score_b is not None:
         click.echo(
             f"Scores {100 * difference.score_a:.1f} and {100 * difference.score_b:.1f} of 100 "
             f"({difference.gap_points:+.1f} points); {len(difference.changed)} items score differently"
         )
+    _print_within(difference)
     if not difference.classes:
         click.echo("Nothing that differs was found.")
         return
@@ -160,6 +163,23 @@ def _print(difference: Difference, parts: Attribution | None, asked: bool) -> No
             click.echo(f"  {parts.hybrids} hybrids, {parts.cost:.1f} times the sequences of one run")
     elif asked:
         click.echo("\nThere is nothing to attribute: no component of a run differs, or no scored items are shared.")
+
+
+def _print_within(difference: Difference) -> None:
+    """What each side differs from itself, and whether the difference between them is any larger."""
+    from safetyrepro.crosspkg.repeats import within_words
+
+    within = difference.within
+    if within is None or difference.gap_points is None:
+        return
+    body = within.to_json()
+    for name, side in ((difference.a, body["a"]), (difference.b, body["b"])):
+        if side is not None:
+            scores = ", ".join(f"{100 * score:.1f}" for score in side["scores"])
+            changed = len(side["score_changed"])
+            click.echo(f"Repeats of {name}: {scores} ({side['spread_points']:.1f} apart; {changed} items change score)")
+    if difference.changed and body["inside"]:
+        click.echo(f"The difference of {abs(difference.gap_points):.1f} points lies {within_words(body)}.")
 
 
 def _evidence(found: ClassFound) -> Iterator[str]:

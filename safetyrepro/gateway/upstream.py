@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -89,13 +90,17 @@ class Upstream:
             follow_redirects=False,
         )
 
-    def answer(self, path: str, body: Mapping[str, Any], call: Call) -> Answer:  # noqa: ARG002
+    def answer(self, path: str, body: Mapping[str, Any], call: Call) -> Answer:
         """Forward a request; the upstream's refusals are passed on as they are.
+
+        A repeat of a request that is sampled from a seed is sent with a seed of its own.
 
         Raises:
             Refusal: 502, the upstream cannot be reached or gives no JSON object.
         """
         forwarded = dict(body) if self._model is None else {**body, "model": self._model}
+        if call.repeat and type(body.get("seed")) is int and body.get("temperature") != 0:
+            forwarded["seed"] = repeat_seed(body["seed"], call.repeat)
         response = self._post(path.removeprefix("/v1"), forwarded)
         try:
             answer = parse_json(response.content)
@@ -158,6 +163,11 @@ class Upstream:
         if path == CHAT:
             return (Seen(_ids(answer.get("prompt_token_ids")), None),)
         return _seen_completions(body.get("prompt"), answer.get("choices"))
+
+
+def repeat_seed(seed: int, repeat: int) -> int:
+    """The seed of a repeat, which follows from both; below 2**31, which every server takes."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {repeat}".encode()).digest()[:4], "big") >> 1
 
 
 def _seen_locally(tokenizer: Tokenizer, path: str, body: Mapping[str, Any]) -> tuple[Seen, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from safetyrepro.analysis.resampling import TOLERANCE
 from safetyrepro.crosspkg.finding import names_text, order_sentence
+from safetyrepro.crosspkg.repeats import within_words
 from safetyrepro.runners import title
 
 Entry = Mapping[str, Any]
@@ -54,9 +55,14 @@ def spread_captions(entries: Sequence[Entry]) -> list[str]:
             lines.append(
                 f"{entry['model']}, {arm}: {points:.1f} points{between}, {beyond} equal suites would show "
                 f"({spread['null_mean']:.1f} on average, at most {spread['null_q95']:.1f} in 95% of draws; "
-                f"p = {spread['p']:.4f})."
+                f"p = {spread['p']:.4f}){_within(spread)}."
             )
     return lines
+
+
+def _within(spread: Entry) -> str:
+    verdict = spread["within"]
+    return f"; {within_words(verdict)}" if verdict is not None and verdict["inside"] else ""
 
 
 def order_captions(entries: Sequence[Entry], number: int) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from safetyrepro.crosspkg.divergence.meanings import MEANINGS
+from safetyrepro.crosspkg.repeats import within_words
 from safetyrepro.reports.waterfall import waterfall_figure
 from safetyrepro.runners import title
 
@@ -32,11 +33,20 @@ def cause_tables(entries: Sequence[Entry]) -> list[dict[str, Any]]:
                     "model": entry["model"],
                     "arm": arm,
                     "rows": [_row(pair, found) for pair in pairs for found in pair["classes"]],
+                    "inside": [f"{title(p['a'])} and {title(p['b'])}: {_inside(p)}" for p in pairs if _inside(p)],
                     "alike": [f"{title(p['a'])} and {title(p['b'])}" for p in pairs if not p["classes"]],
                     "attributions": [_attribution(entry, part) for part in parts],
                 }
             )
     return tables
+
+
+def _inside(pair: Entry) -> str:
+    """What a pair's difference is called where it is no larger than the spread of one suite's repeats."""
+    within = pair["within"]
+    if within is None or not within["inside"] or not pair["score_changed"]:
+        return ""
+    return f"{abs(pair['gap_points']):.1f} points, {within_words(within)}"
 
 
 def _row(pair: Entry, found: Entry) -> dict[str, Any]:

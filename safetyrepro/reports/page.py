@@ -95,6 +95,12 @@ def _section(entries: Sequence[Entry]) -> dict[str, Any]:
         "entries": entries,
         "title": subject(entries[0]),
         "anchor": f"c{entries[0]['config_id'][:12]}",
+        "repeated": any(
+            row["repeats"]["n"] > 1 or row["repeats"]["failed"]
+            for e in entries
+            for a in e["arms"].values()
+            for row in a["suites"].values()
+        ),
         "scores": _figure(plots.score_figure(entries), score_captions(entries)) if scored else None,
         "spread": _figure(plots.spread_figure(entries), spread_captions(entries)) if spreads else None,
         "orders": [

@@ -180,6 +180,19 @@ def test_one_name_with_two_numerics_is_two_models(tmp_path: Path) -> None:
     ]
 
 
+def test_imported_records_that_hold_no_model_are_one_unknown_model(tmp_path: Path) -> None:
+    named = [record("", item, (-1.0, -2.0), 0) for item in ("a", "b")]
+    unknown = dict.fromkeys(("model", "arm", "numerics", "template", "decoding", "prompt", "shots"))
+    imported = [dataclasses.replace(one, **unknown) for one in named]
+    write_records(tmp_path / "old" / "records.parquet", imported)
+    write_records(tmp_path / "new" / "records.parquet", [record("m", "a", (-1.0, -2.0), 0)])
+    frame = read_outcomes([tmp_path]).frame
+    assert sorted(frame["model"]) == ["m", "unknown model", "unknown model"]
+    assert find_model(frame, "unknown model", "--old") == "unknown model"
+    with pytest.raises(InputError, match="the table holds 'm', 'unknown model'"):
+        find_model(frame, "None", "--old")
+
+
 def test_folders_and_tables_that_do_not_serve(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"holds no records \(\*\.parquet\)"):

@@ -91,6 +91,29 @@ def test_model_is_named_as_the_upstream_knows_it(run: Run, tmp_path: Path, monke
     assert [row.request["model"] for row in read_wire(outer.wire_log)] == ["model"]
 
 
+def test_a_sampled_repeat_has_a_seed_of_its_own_and_a_greedy_one_the_same(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAFETYREPRO_UPSTREAM_KEY", run.token)
+    bodies: list[dict[str, Any]] = [
+        {"temperature": 0.7, "seed": 3},
+        {"temperature": 0, "seed": 3},
+        {"temperature": 0.7},
+    ]
+    with Gateway(Upstream(run.base_url)) as second:
+        for repeat in (0, 1, 2):
+            outer = second.open_run(f"outer-{repeat}", tmp_path / f"outer-{repeat}.jsonl", repeat=repeat)
+            with client_of(outer) as client:
+                for body in bodies:
+                    client.post("/completions", json={"prompt": "a", "max_tokens": 1, **body})
+            assert [row.request.get("seed") for row in read_wire(outer.wire_log)] == [3, 3, None]
+    seeds = [row.request.get("seed") for row in read_wire(run.wire_log)]
+    assert seeds[1::3] == [3, 3, 3]
+    assert seeds[2::3] == [None, None, None]
+    assert seeds[0] == 3
+    assert len(set(seeds[0::3])) == 3
+
+
 class Moody(ThreadingHTTPServer):
     """Answers with the statuses it is given, then with 200."""
 

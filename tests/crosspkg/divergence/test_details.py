@@ -184,3 +184,55 @@ def test_hostile_values_become_plain_json(tmp_path: Path) -> None:
     b: list[dict[str, Any]] = [{"item_id": "x", "gold": [1, {"a": 2}], "extracted": 10**400, "score": float("nan")}]
     text = json.dumps(diff(tmp_path, a, b).to_json(), allow_nan=False)
     assert text.encode()
+
+
+def test_what_was_not_generated_is_no_failure_to_read_it(tmp_path: Path) -> None:
+    a, b = scored(), free()
+    for place, row in enumerate(b):
+        row["extracted"], row["score"] = None, 0.0
+        if place % 2:
+            row["response"]["choices"][0]["text"] = " \n"
+    found = {entry.id: entry for entry in diff(tmp_path, a, b).classes}
+    assert found["extraction.failure"].items == tuple(f"q{index}" for index in range(0, 12, 2))
+    assert found["extraction.failure"].evidence["alarm"].startswith("12 of 12")
+    assert len(found["scoring.path"].items) == 12
+
+
+def repeated(rows: list[Row], *, turned: tuple[int, ...]) -> list[Row]:
+    """The rows twice; in the second run some answers are other ones."""
+    again = copy.deepcopy(rows)
+    for index, row in enumerate(again):
+        row["repeat"] = 1
+        if index in turned:
+            wrong = "A" if row["gold"] != "A" else "B"
+            answer(row, f" {wrong}", wrong)
+    return [{**row, "repeat": 0} for row in rows] + again
+
+
+def test_a_difference_is_held_to_what_a_side_differs_from_itself(tmp_path: Path) -> None:
+    a = repeated(free(), turned=(0, 1, 2, 3))
+    b = free(right=7)
+    difference = diff(tmp_path, a, b)
+    assert difference.within is not None
+    body = difference.to_json()["within"]
+    assert body["a"]["scores"] == pytest.approx([8 / 12, 4 / 12])
+    assert body["a"]["score_changed"] == ["q0", "q1", "q2", "q3"]
+    assert body["b"] is None
+    assert body["points"] == pytest.approx(100 * 4 / 12)
+    assert body["inside"]
+    assert not diff(tmp_path, repeated(free(right=12), turned=(0,)), free(right=0)).to_json()["within"]["inside"]
+
+
+def test_steady_repeats_leave_the_difference_to_the_sides(tmp_path: Path) -> None:
+    within = diff(tmp_path, repeated(free(), turned=()), free(right=7)).within
+    assert within is not None
+    assert (within.verdict.points, within.verdict.noise_points, within.verdict.inside) == (0, 0, False)
+    assert diff(tmp_path, free(), free(right=7)).within is None
+
+
+def test_a_version_that_no_log_holds_is_said_so(tmp_path: Path) -> None:
+    a, b = free(), free()
+    for row in b:
+        row["meta"]["suite_version"] = None
+    suites = diff(tmp_path, a, b).suites
+    assert [str(suite) for suite in suites] == ["made 1.0", "made, version not recorded"]
