@@ -29,6 +29,7 @@ SHOWN_ITEMS = 4
 @click.option("--attribute", is_flag=True, help="Say how much of the gap each component makes, from stored outputs.")
 @click.option("--model", help="The model that both asked: hybrids that need it are scored natively (with --attribute).")
 @gate_options
+@click.option("--redact", is_flag=True, help="Leave out the evidence, which quotes prompts and outputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of sentences.")
 def diff(
     a: Path | None,
@@ -39,6 +40,7 @@ def diff(
     fail_on: tuple[str, ...],
     suppress: Path | None,
     junit: Path | None,
+    redact: bool,
     as_json: bool,
 ) -> int:
     """Name what differs between A and B: in what was sent, what the model saw, and how its answers were read.
@@ -65,20 +67,20 @@ def diff(
     gate, accepted = parse_gate(fail_on), read_suppressions(suppress)
     if gate.drift is not None:
         raise InputError("--fail-on drift=POINTS needs a baseline: it is for `safetyrepro anchor report --baseline`.")
-    from safetyrepro.crosspkg.causes import attribution_json
+    from safetyrepro.crosspkg.causes import attribution_json, difference_json
     from safetyrepro.crosspkg.divergence import diff_sides
 
     with progress() as watch:
         side_a, side_b = _open(a, b, watch)
         difference = diff_sides(side_a, side_b)
         parts = _attribute(side_a, side_b, difference, model, watch) if attribute else None
-    body = difference.to_json()
+    body = difference_json(difference, redact=redact)
     if attribute:
         body["attribution"] = None if parts is None else attribution_json(parts)
     if as_json:
         click.echo(json.dumps(body, indent=1))
     else:
-        _print(difference, parts, attribute)
+        _print(difference, parts, attribute, redact=redact)
     code = conclude(check_difference(body, gate, accepted), junit, quiet=as_json)
     if not as_json:
         click.echo(_next(difference, attribute, model))
@@ -125,7 +127,7 @@ def _list(as_json: bool) -> None:
     click.echo("Next: safetyrepro diff A B")
 
 
-def _print(difference: Difference, parts: Attribution | None, asked: bool) -> None:
+def _print(difference: Difference, parts: Attribution | None, asked: bool, *, redact: bool) -> None:
     for warning in difference.warnings:
         click.echo(f"Note: {warning}", err=True)
     sides = f"{difference.a} against {difference.b}"
@@ -148,7 +150,7 @@ def _print(difference: Difference, parts: Attribution | None, asked: bool) -> No
         click.echo(f"{found.id:<{width}}  {len(found.items):>5}  {found.score_changed:>14}  {accounts:>12}")
     click.echo("")
     for found in difference.classes:
-        for line in _evidence(found):
+        for line in _evidence(found, redact=redact):
             click.echo(line)
     if parts is not None:
         click.echo(f"\n{parts.sentence()}")
@@ -182,10 +184,10 @@ def _print_within(difference: Difference) -> None:
         click.echo(f"The difference of {abs(difference.gap_points):.1f} points lies {within_words(body)}.")
 
 
-def _evidence(found: ClassFound) -> Iterator[str]:
+def _evidence(found: ClassFound, *, redact: bool) -> Iterator[str]:
     more = f" and {len(found.items) - SHOWN_ITEMS} more" if len(found.items) > SHOWN_ITEMS else ""
     yield f"{found.id}: {_short(', '.join(found.items[:SHOWN_ITEMS]))}{more}"
-    for name, value in found.evidence.items():
+    for name, value in () if redact else found.evidence.items():
         shown = value[0] if isinstance(value, list) and value else value
         for line in _lines(name, shown):
             yield f"    {line}"

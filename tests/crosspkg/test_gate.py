@@ -152,6 +152,19 @@ def test_the_command_ends_with_1_at_a_threshold(tmp_path: Path) -> None:
     assert ET.parse(junit).getroot().find(".//failure") is not None
 
 
+def test_redacted_output_has_no_evidence(tmp_path: Path) -> None:
+    a, b = sides(tmp_path)
+    runner = CliRunner()
+    told = "read_by_a_alone"
+    for form in ([], ["--json"]):
+        whole, cut = (
+            runner.invoke(command, [a, b, *form, *more], standalone_mode=False).output for more in ([], ["--redact"])
+        )
+        assert told in whole
+        assert told not in cut
+        assert "prompt.whitespace" in cut
+
+
 def test_the_command_attributes_and_lists(tmp_path: Path) -> None:
     a, b = sides(tmp_path)
     runner = CliRunner()
