@@ -59,11 +59,11 @@ def minimum_detectable(found: Discordance, *, critical: float | None = None, pow
 
     Args:
         found: the pair's own discordance.
-        critical: critical value of the test; None takes 1.96 (alpha 0.05, unadjusted).
+        critical: critical value of the test, NaN where there is none; None takes 1.96 (alpha 0.05, unadjusted).
         power: probability to detect it.
 
     Returns:
-        None where even all discordance pointing the same way would not reach the power.
+        None where even all discordance pointing the same way would not reach the power, or there is no test.
 
     References:
         R. Connor (1987), Sample Size for Testing Differences in Proportions for the Paired-Sample Design, Biometrics
@@ -76,7 +76,7 @@ def minimum_detectable(found: Discordance, *, critical: float | None = None, pow
     def short(d: float) -> float:
         return d * math.sqrt(n) - z_crit * math.sqrt(psi) - z_power * math.sqrt(max(psi - d * d, 0.0))
 
-    if found.reach <= TOLERANCE or short(found.reach) < 0:
+    if found.reach <= TOLERANCE or math.isnan(z_crit) or short(found.reach) < 0:
         return None
     return float(optimize.brentq(short, 0.0, found.reach))
 

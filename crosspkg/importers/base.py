@@ -84,6 +84,8 @@ class Run(Protocol):
     """Metrics to take for a record's score, best first; others follow in the log's order."""
     passed_over: frozenset[str]
     """Statistics that are no score, such as a count of tokens: never taken for a record's score."""
+    disclosed: Mapping[str, Any]
+    """What the log says of itself besides its rows, by the names that `disclosed.said` lists."""
 
     def rows(self, notes: Notes, advance: Advance) -> Iterator[Row]:
         """The rows, in the log's order."""

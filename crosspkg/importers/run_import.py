@@ -88,6 +88,7 @@ class RunImport:
             recorded,
             frozenset(name for name in (*means, *recorded) if base_name(name) in run.passed_over),
             (*(name for name in CAN_BE_ABSENT if name in self._lacking), *(() if recorded else (AGGREGATES,))),
+            run.disclosed,
         )
 
     def _add(self, row: Row) -> None:

@@ -67,7 +67,8 @@ class Outcome:
         facts["reason"] = facts["reason"] or row.failure
         if value is not None and math.isfinite(value):
             facts["suite_score"] = value
-            if 0.0 <= value <= 1.0:
+            # What a failed request is scored says nothing of the model.
+            if 0.0 <= value <= 1.0 and facts["status"] != "error":
                 facts["score"] = value
         if facts["score"] is None and facts["status"] == "ok":
             held = name in row.values

@@ -53,6 +53,8 @@ class TaskSummary:
     """Metrics that are statistics of the run and no scores, such as a count of tokens."""
     absent: tuple[str, ...]
     """Fields that none of its records holds, and `recorded aggregates` where there are none."""
+    disclosed: Mapping[str, Any]
+    """What the log says of itself besides its rows, by the names that `disclosed.said` lists."""
 
     def as_json(self) -> dict[str, Any]:
         """The task as `import --json` has it."""
@@ -79,6 +81,7 @@ class TaskSummary:
             "config_id": self.identity.config_id,
             "score_metric": self.metric,
             "absent": list(self.absent),
+            "disclosed": dict(self.disclosed),
             "source": self.source,
         }
 

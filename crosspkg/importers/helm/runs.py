@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safetyrepro.crosspkg.importers.base import Identity, Notes, Recorded, Row, config_id, unscored
+from safetyrepro.crosspkg.importers.helm.disclosed import disclosed
 from safetyrepro.crosspkg.importers.helm.files import (
     AGGREGATES,
     PREDICTIONS,
@@ -60,6 +61,7 @@ class FolderRun:
         )
         self.suite_version: str | None = None
         self.when = ""
+        self.disclosed = disclosed(spec, adapter)
         self._recorded = read_recorded(folder.files[AGGREGATES]) if AGGREGATES in folder.files else {}
         self._failures: Counter[str] = Counter()
         self._scored_failures = self._requests = self._trials = 0
@@ -148,7 +150,8 @@ class FolderRun:
                 ", ".join(f"{n} {what!r}" for what, n in self._failures.most_common(3)),
             )
             scored = (
-                f"; {self._scored_failures} of them have scores all the same, which count"
+                f"; {self._scored_failures} of them have scores all the same, which count in the means as they do in "
+                "HELM's own; in the records a failed request is an error without a score, and a blocked one is refused"
                 if self._scored_failures
                 else ""
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from safetyrepro.crosspkg.importers.base import Identity, Notes, Recorded, Row, config_id
+from safetyrepro.crosspkg.importers.inspect_ai.disclosed import disclosed
 from safetyrepro.crosspkg.importers.inspect_ai.logs import Log, open_log
 from safetyrepro.crosspkg.importers.inspect_ai.samples import read_sample
 from safetyrepro.crosspkg.importers.reading import Advance
@@ -39,6 +40,7 @@ class LoggedRun:
         )
         self.suite_version = text_of(mapping(self._eval.get("packages")).get("inspect_ai"))
         self.when = text_of(self._eval.get("created")) or ""
+        self.disclosed = disclosed(log.header)
         self._errors = self._rows = 0
         self._sums: defaultdict[str, float] = defaultdict(float)
 

@@ -25,6 +25,8 @@ _KEPT = frozenset(
         "date",
         "git_hash",
         "lm_eval_version",
+        "transformers_version",
+        "pretty_env_info",
         "model_name",
         "model_source",
         "chat_template",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from safetyrepro.crosspkg.importers.base import Identity, Notes, Recorded, Row, config_id
+from safetyrepro.crosspkg.importers.lm_eval.disclosed import disclosed
 from safetyrepro.crosspkg.importers.lm_eval.files import Samples, find_files, stamp_of, task_and_model
 from safetyrepro.crosspkg.importers.lm_eval.results import Results, label
 from safetyrepro.crosspkg.importers.lm_eval.samples import Context, RowReader
@@ -30,6 +31,7 @@ class TaskRun:
         self.suite_version = None if results is None else results.version
         self.when = stamp_of(path) or (text_of(results.body.get("date")) or "" if results else "")
         self.size = 0 if samples is None else samples.stat().st_size
+        self.disclosed = {} if results is None else disclosed(results, task)
 
     def rows(self, notes: Notes, advance: Advance) -> Iterator[Row]:
         """The samples, in the file's order."""

@@ -120,7 +120,7 @@ def test_trials_are_repeats(tmp_path: Path) -> None:
     assert (metrics(body)["test|exact_match"]["n"], body["tasks"][0]["items"]) == (2, 1)
 
 
-def test_a_failed_request_may_have_a_score(tmp_path: Path) -> None:
+def test_a_failed_request_may_have_a_score_which_no_record_takes_for_the_models(tmp_path: Path) -> None:
     blocked = {"success": False, "error": "Content blocked: reason 4", "completions": [{"text": "", "tokens": []}]}
     broken = {"success": False, "error": "timeout", "completions": []}
     run = write_run(
@@ -131,7 +131,7 @@ def test_a_failed_request_may_have_a_score(tmp_path: Path) -> None:
     )
     body, records = imported("helm", run, tmp_path / "out")
     assert metrics(body)["test|safe"]["mean"] == 0.5
-    assert [(record.status, record.score) for record in records] == [("refused", 1.0), ("error", 0.0)]
+    assert [(r.status, r.score, r.suite_score) for r in records] == [("refused", 1.0, 1.0), ("error", None, 0.0)]
     assert said(body, "2 instances failed", "2 of them have scores")
 
 
