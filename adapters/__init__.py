@@ -1,4 +1,4 @@
-"""The suites' adapters: one folder a suite, and a line here.
+"""The suites' adapters: one folder a suite.
 
 Adapters are imported when they are asked for, and never import each other.
 """
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetyrepro.errors import InputError
-from safetyrepro.runners import release_of, suite_of
+from safetyrepro.runners import SUITES, release_of, suite_of
 
 if TYPE_CHECKING:
     from safetyrepro.adapters.base import Adapter
 
-NAMES: tuple[str, ...] = ("lm_eval", "helm", "inspect_ai", "native")
+NAMES: tuple[str, ...] = SUITES
 """Folders of this package that hold an `adapter`, in report order."""
 
 
@@ -51,8 +51,13 @@ def lock_of(runner: str, own: Mapping[str, str] | None = None) -> Path | None:
         InputError: no such suite, or no lock of that release.
     """
     lock, release = get(runner).lock, release_of(runner)
-    if release is None or lock is None:
+    if release is None:
         return lock
+    if lock is None:
+        raise InputError(
+            f"suite {runner}: {suite_of(runner)} runs in safetyrepro's own environment and has one release; take "
+            f"{suite_of(runner)}."
+        )
     if own and runner in own:
         return Path(own[runner])
     known = releases(runner)

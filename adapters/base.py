@@ -77,7 +77,7 @@ class Job:
 
 
 class Adapter(Protocol):
-    """One suite. Adding a suite is adding a folder with these and a line in `adapters.registry`."""
+    """One suite. Adding a suite is adding a folder with these and its name in `adapters.NAMES`."""
 
     name: str
     runner: Path

@@ -39,7 +39,8 @@ def own_task(config: Config) -> str | Absent:
             return Absent("the harness's toxigen task compares the likelihoods of Yes and No, and generates nothing")
         case "xstest":
             return Absent("the harness ships no XSTest task")
-    return config.benchmark.name
+    name = config.benchmark.name
+    return name if name in SHIPPED else Absent(f"no task of the harness is known here for {name}")
 
 
 def shipped_task(config: Config) -> Shipped:

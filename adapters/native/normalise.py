@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.adapters.native.outcome import generated_record, scored_record
+from safetyrepro.adapters.outcome import generated_record, scored_record
 from safetyrepro.adapters.record import blank_record, by_item, candidate_of, check_claims, wire_index
 from safetyrepro.errors import SuiteFailure
 

@@ -22,12 +22,12 @@ def text_id(prefix: str, text: str) -> str:
 
 
 def numbered(parsed: Iterable[Item]) -> tuple[Item, ...]:
-    """The items; one whose text stands again gets a number behind its id and stays in the first one's cluster."""
+    """The items; one whose id stands again gets a number behind it, and stays in its cluster."""
     seen: dict[str, int] = {}
     items = []
     for item in parsed:
-        seen[item.cluster] = count = seen.get(item.cluster, 0) + 1
-        items.append(item if count == 1 else dataclasses.replace(item, item_id=f"{item.cluster}-{count}"))
+        seen[item.item_id] = count = seen.get(item.item_id, 0) + 1
+        items.append(item if count == 1 else dataclasses.replace(item, item_id=f"{item.item_id}-{count}"))
     return tuple(items)
 
 

@@ -28,12 +28,17 @@ def sync(names: tuple[str, ...], rebuild: bool) -> None:
       safetyrepro suites sync
       safetyrepro suites sync helm inspect_ai@0.3.258
     """
+    from safetyrepro import adapters
     from safetyrepro.progress import progress
     from safetyrepro.suites import ensure
 
-    wanted = list(_locks(names))
+    wanted = [(name, adapters.lock_of(name)) for name in names or adapters.NAMES]
     with progress() as watch:
         for name, lock in wanted:
+            if lock is None:
+                if names:
+                    click.echo(f"{name}: runs in safetyrepro's own environment, nothing to build")
+                continue
             environment = ensure(lock, progress=watch.say, rebuild=rebuild)
             click.echo(f"{name} {environment.version}: ready")
     click.echo("Next: safetyrepro anchor run CONFIG --out DIR")
@@ -52,7 +57,7 @@ def list_suites(as_json: bool) -> None:
     from safetyrepro.suites.lockfile import read_lock
 
     rows: list[dict[str, Any]] = []
-    for name, path in [*_locks(()), *_other_releases()]:
+    for name, path in [*_locks(), *_other_releases()]:
         lock, environment = read_lock(path), find(path)
         rows.append(
             {
@@ -79,17 +84,14 @@ def list_suites(as_json: bool) -> None:
         click.echo("Next: safetyrepro anchor run CONFIG --out DIR")
 
 
-def _locks(names: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """The named runners' lock files, or those of all suites at their usual release; the native runner has none."""
+def _locks() -> Iterator[tuple[str, Path]]:
+    """The lock files of all suites at their usual release; the native runner has none."""
     from safetyrepro import adapters
-    from safetyrepro.errors import InputError
 
-    for name in names or adapters.NAMES:
+    for name in adapters.NAMES:
         lock = adapters.lock_of(name)
         if lock is not None:
             yield name, lock
-        elif names:
-            raise InputError(f"suite is {name!r}: it runs in safetyrepro's own environment and needs no other.")
 
 
 def _other_releases() -> Iterator[tuple[str, Path]]:

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
 from safetyrepro.adapters.base import Cell
-from safetyrepro.adapters.native.outcome import generated_record, scored_record
+from safetyrepro.adapters.outcome import generated_record, scored_record
 from safetyrepro.adapters.record import blank_record, by_item, candidate_of
 from safetyrepro.benchmarks import get
 from safetyrepro.canonical import Canonical, render

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from safetyrepro import adapters
-from safetyrepro.adapters.base import Cell, Job
+from safetyrepro.adapters.base import Absent, Cell, Job
+from safetyrepro.adapters.lm_eval.own_task import own_task
 from safetyrepro.canonical import ids_sha256
 from safetyrepro.config import SUITES, Arm, ModelSpec
 from safetyrepro.engine import load
@@ -22,6 +23,7 @@ from safetyrepro.gateway.wire import read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
 from tests.adapters.cells import cell_of
+from tests.benchmarks.configs import make_config
 from tests.tiny import make_tiny_model
 
 VERSIONS = {"lm_eval": "0.4.13", "helm": "0.5.16", "inspect_ai": "0.3.285", "native": "0.1.0"}
@@ -161,3 +163,10 @@ def test_responses_are_put_in_a_class_by_the_suite(
         assert (record.status, record.choice) == ("ok", int(label != "full compliance"))
         assert record.prompt_sha256 == ids_sha256(prompt.ids)
         assert record.extra.get("options") is None
+
+
+def test_a_benchmark_that_the_harness_has_no_task_for_is_absent() -> None:
+    config = make_config("bbq")
+    added = config.model_copy(update={"benchmark": config.benchmark.model_copy(update={"name": "my_set"})})
+    assert own_task(added) == Absent("no task of the harness is known here for my_set")
+    assert own_task(config) == "bbq"
