@@ -60,6 +60,8 @@ class Site:
     suite_timeout: float | None
     repeats: int = 1
     """How often the cell is run in all."""
+    start: str | None = None
+    """Key of the start that runs it."""
 
 
 def suite_version(environment: Environment | None) -> str:
@@ -259,6 +261,7 @@ def _facts(
         # What a repeat is served is never taken from the memo.
         memo=site.memo and not repeat,
         repeat=repeat,
+        start=site.start,
     )
 
 

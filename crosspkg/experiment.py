@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from safetyrepro import adapters, benchmarks
+from safetyrepro import adapters, benchmarks, facts
 from safetyrepro.canonical import render
 from safetyrepro.config import Config, ModelSpec, cell_id, config_id, model_key
 from safetyrepro.crosspkg.cells import Prepared, Site, lock_sha256, run_cell, suite_version
@@ -26,6 +26,7 @@ from safetyrepro.crosspkg.folder import (
     write_plan,
 )
 from safetyrepro.crosspkg.schedule import Halt, cells_at_once, run_all
+from safetyrepro.crosspkg.starts import Start, earlier_starts, this_start
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,16 +62,18 @@ def run_experiment(plan: Plan, progress: Progress) -> Experiment:
     prepared = tuple(_prepare(config, plan.data_dir) for config in plan.configs)
     if len({entry.config_id for entry in prepared}) != len(prepared):
         raise InputError("Two of the configs are the same evaluation (same config_id); name each once.")
-    sites = _sites(plan, prepared)
+    start = this_start()
+    sites = _sites(plan, prepared, start)
     for model in _models(plan.configs):
         _check_rendering(model, prepared)
     environments = _environments(plan.configs, progress)
     plan.out.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(plan.out / ".lock", timeout=0):
-            facts: list[ModelFacts] = []
+            starts = earlier_starts(plan.out) | {start.key: start}
+            loaded: list[ModelFacts] = []
             for model in _models(plan.configs):
-                facts.append(_run_model(plan, model, prepared, sites, environments, facts, progress))
+                loaded.append(_run_model(plan, model, prepared, sites, environments, starts, loaded, progress))
     except Timeout:
         raise InputError(f"{plan.out}: another run is writing there; wait for it or name another --out.") from None
     return load_experiment(plan.out)
@@ -95,7 +98,7 @@ def _models(configs: Sequence[Config]) -> list[ModelSpec]:
     return list({model_key(model): model for config in configs for model in config.models}.values())
 
 
-def _sites(plan: Plan, prepared: Sequence[Prepared]) -> list[Site]:
+def _sites(plan: Plan, prepared: Sequence[Prepared], start: Start) -> list[Site]:
     sites = []
     for entry in prepared:
         for model in entry.config.models:
@@ -105,7 +108,7 @@ def _sites(plan: Plan, prepared: Sequence[Prepared]) -> list[Site]:
                     name = f"{entry.config.name}-{_slug(model.id)}-{suite}-{arm.value}-{cell[:10]}"
                     folder = plan.out / "cells" / name
                     limits = plan.memo, plan.suite_timeout, plan.repeats
-                    sites.append(Site(entry, model, suite, arm, folder, *limits))
+                    sites.append(Site(entry, model, suite, arm, folder, *limits, start.key))
     return sites
 
 
@@ -154,6 +157,7 @@ def _run_model(
     prepared: Sequence[Prepared],
     sites: Sequence[Site],
     environments: dict[str, Environment],
+    starts: Mapping[str, Start],
     earlier: Sequence[ModelFacts],
     progress: Progress,
 ) -> ModelFacts:
@@ -164,8 +168,8 @@ def _run_model(
     served = serve_model(model)
     try:
         info = replace(served.info, name=_label(served.info, model, _models(plan.configs)))
-        facts = _model_facts(info)
-        _write_plan(plan, prepared, sites, environments, [*earlier, facts])
+        found = _model_facts(info)
+        _write_plan(plan, prepared, sites, environments, starts, [*earlier, found])
         canonical = {
             entry.config_id: render(
                 entry.config, benchmarks.get(entry.config.benchmark.name), entry.data, served.tokenizer
@@ -182,7 +186,7 @@ def _run_model(
             run_all([site for site in sites if site.model == model], run, cells_at_once(model))
     finally:
         served.backend.close()
-    return facts
+    return found
 
 
 def _label(info: ModelInfo, model: ModelSpec, models: Sequence[ModelSpec]) -> str:
@@ -210,6 +214,7 @@ def _write_plan(
     prepared: Sequence[Prepared],
     sites: Sequence[Site],
     environments: dict[str, Environment],
+    starts: Mapping[str, Start],
     models: Sequence[ModelFacts],
 ) -> None:
     configs = tuple(_config_info(entry) for entry in prepared)
@@ -219,7 +224,7 @@ def _write_plan(
         for suite in wanted
     )
     cells = tuple(site.folder.name for site in sites)
-    write_plan(plan.out, configs, tuple(models), suites, _versions(), cells, plan.repeats)
+    write_plan(plan.out, configs, tuple(models), suites, _versions(), cells, plan.repeats, starts)
 
 
 def _config_info(entry: Prepared) -> ConfigInfo:
@@ -239,7 +244,14 @@ def _config_info(entry: Prepared) -> ConfigInfo:
         tuple(shot.item_id for shot in data.shots),
     )
     chance = cell_score(benchmark.aggregate, sum(chances) / len(chances))
-    return ConfigInfo(entry.config_id, entry.config, info, chance)
+    return ConfigInfo(
+        entry.config_id,
+        entry.config,
+        info,
+        chance,
+        facts.template_sha256(entry.config.benchmark.name, entry.config.prompt.template),
+        {item.item_id: facts.item_sha256(item) for item in data.items},
+    )
 
 
 def _versions() -> dict[str, str]:

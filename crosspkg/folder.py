@@ -1,7 +1,7 @@
 """An experiment's folder: what was planned, and what each cell left.
 
 ```
-OUT/experiment.json                 plan: configs, data, models, suites with versions and lock hashes
+OUT/experiment.json                 plan: configs, data, models, suites with versions and lock hashes; code and machine
 OUT/cells/<name>/cell.json          identity, state, settings, and the reason where there is no result
 OUT/cells/<name>/job.json           what the runner was given
 OUT/cells/<name>/native/            the suite's own output
@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from safetyrepro.adapters.base import Setting
 from safetyrepro.atomic import write_json
 from safetyrepro.config import Config
+from safetyrepro.crosspkg.starts import Start, parse_starts
 from safetyrepro.errors import InputError
 from safetyrepro.gateway.wire import read_wire
 from safetyrepro.records import Record, read_records
@@ -58,6 +59,10 @@ class ConfigInfo:
     data: DataInfo
     chance: float
     """Score of a guess: the expected item score over the items, or the parity of that."""
+    template_sha256: str | None = None
+    """Of the prompt template's file; None in a folder of an earlier version."""
+    item_sha256: Mapping[str, str] | None = None
+    """Of each item's content by id, in the order asked; None in a folder of an earlier version."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ class CellFacts:
     memo: bool = True
     repeat: int = 0
     """0 for the cell itself, from 1 on for the same run again."""
+    start: str | None = None
+    """Key of the start that ran it (`Experiment.starts`); None in a folder of an earlier version."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,8 @@ class Experiment:
     cells: tuple[CellOutcome, ...]
     unfinished: tuple[str, ...] = ()
     """Folder names of planned cells that have not ended, and of planned repeats below them."""
+    starts: Mapping[str, Start] = field(default_factory=dict)
+    """Code and machine of every start that differed from the ones before, by key, in order."""
 
 
 def write_plan(
@@ -159,6 +168,7 @@ def write_plan(
     versions: Mapping[str, str],
     cells: tuple[str, ...],
     repeats: int = 1,
+    starts: Mapping[str, Start] | None = None,
 ) -> None:
     """Write `experiment.json`; `cells` are folder names in report order, each run `repeats` times."""
     write_json(
@@ -171,6 +181,7 @@ def write_plan(
             "versions": dict(versions),
             "cells": list(cells),
             "repeats": repeats,
+            "starts": {key: start.model_dump(mode="json") for key, start in (starts or {}).items()},
         },
     )
 
@@ -184,6 +195,8 @@ def read_cell(folder: Path) -> CellFacts | None:
         body = json.loads(path.read_text(encoding="utf-8"))
         if body["state"] not in get_args(State):
             raise ValueError(f"state is {body['state']!r}")
+        if not isinstance(body.get("start"), str | None):
+            raise ValueError(f"start is {body['start']!r}")
         return CellFacts(**{**body, "settings": tuple(Setting(**setting) for setting in body["settings"])})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a cell's facts ({error}); delete the cell's folder and run again.") from None
@@ -215,6 +228,8 @@ def load_experiment(folder: Path) -> Experiment:
                 Config.model_validate_json(json.dumps(info["config"])),
                 DataInfo(**{**info["data"], "shot_ids": tuple(info["data"]["shot_ids"])}),
                 info["chance"],
+                _text(info.get("template_sha256")),
+                _texts(info.get("item_sha256")),
             )
             for info in body["configs"]
         )
@@ -223,6 +238,7 @@ def load_experiment(folder: Path) -> Experiment:
         names: list[str] = body["cells"]
         versions = body["versions"]
         planned = int(body.get("repeats", 1))
+        starts = parse_starts(body.get("starts", {}))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not an experiment of this version ({' '.join(str(error).split())}).") from None
     cells: list[CellOutcome] = []
@@ -244,7 +260,19 @@ def load_experiment(folder: Path) -> Experiment:
         cells.append(CellOutcome(facts, (*records, *again), _wire(cell), repeats))
     if names and not cells:
         raise InputError(f"{folder}: none of its {len(names)} cells has ended; run `safetyrepro anchor run` again.")
-    return Experiment(configs, models, suites, versions, tuple(cells), tuple(unfinished))
+    return Experiment(configs, models, suites, versions, tuple(cells), tuple(unfinished), starts)
+
+
+def _text(value: Any) -> str | None:
+    if not isinstance(value, str | None):
+        raise ValueError(f"{str(value)[:40]!r} is no hash")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str] | None:
+    if value is None or (isinstance(value, dict) and all(isinstance(one, str) for one in value.values())):
+        return value
+    raise ValueError("item_sha256 is no mapping of ids to hashes")
 
 
 def repeat_folder(cell: Path, repeat: int) -> Path:

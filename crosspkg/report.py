@@ -12,7 +12,9 @@ from safetyrepro.config import Arm
 from safetyrepro.crosspkg.causes import Kept, pairs_of, read_kept
 from safetyrepro.crosspkg.finding import finding
 from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment, ModelFacts
+from safetyrepro.crosspkg.starts import who_ran
 from safetyrepro.crosspkg.summary import ArmCells, arm_summary, model_orders
+from safetyrepro.facts import items_sha256
 from safetyrepro.reports.page import render_page
 from safetyrepro.runners import in_order
 
@@ -105,14 +107,25 @@ def _head(experiment: Experiment, info: ConfigInfo, model: ModelFacts, redact: b
         "config": info.config.model_dump(mode="json", exclude={"models"}),
         "chance": info.chance,
         "data": asdict(info.data),
+        "template_sha256": info.template_sha256,
+        "items_sha256": None if info.item_sha256 is None else items_sha256(info.item_sha256.items()),
         "model_facts": asdict(model),
         "versions": {
             "software": dict(experiment.versions),
             "suites": {
                 suite.suite: {"version": suite.version, "lock_sha256": suite.lock_sha256} for suite in experiment.suites
             },
+            "ran": _ran(experiment),
         },
         "redacted": redact,
+    }
+
+
+def _ran(experiment: Experiment) -> dict[str, Any]:
+    ran = who_ran(experiment)
+    return {
+        "starts": [start.model_dump(mode="json") | {"cells": cells} for start, cells in ran.starts.items()],
+        "unknown": ran.unknown,
     }
 
 

@@ -12,18 +12,19 @@ from safetyrepro.analysis.card.model import (
     Departure,
     EnvelopeCard,
     ModelCard,
-    RunCard,
     Shots,
     SuiteCard,
 )
 from safetyrepro.card.asked import asked, ids_sha256
 from safetyrepro.card.identity import model_identity
 from safetyrepro.card.parts import Parts
+from safetyrepro.card.ran import EARLIER, PLAN, run_card
 from safetyrepro.card.spreads import suite_spreads
 from safetyrepro.card.stability import Analysed, Computation, analysed, read_table
 from safetyrepro.config import UNVERIFIED, Arm, ModelSpec, cell_id
 from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment, ModelFacts, load_experiment
 from safetyrepro.crosspkg.importers.values import mapping
+from safetyrepro.facts import items_sha256
 from safetyrepro.runners import in_order, suite_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from safetyrepro.progress import Progress
 
-PLAN = "experiment.json"
 _NOT_SEALED = (
     "nothing was sealed before the run, so that nothing shows that its configuration was not chosen by results"
 )
@@ -59,7 +59,7 @@ def anchor_parts(folder: Path, how: Computation, watch: Progress) -> Parts:
             _benchmark(experiment, name, infos, found.get(name)) for name, infos in _grids(experiment, table.frame)
         ),
         suites=tuple(_suites(experiment)),
-        run=_run(experiment),
+        run=run_card(experiment),
         envelope=_envelope(experiment),
         stability=tuple(one.stability for one in found.values()),
         spreads=tuple(suite_spreads(experiment, how)),
@@ -151,12 +151,8 @@ def _benchmark(experiment: Experiment, name: str, infos: Sequence[ConfigInfo], f
         licence=given(_joined(info.data.licence for info in infos), PLAN),
         items=given(max(info.data.items for info in infos), PLAN),
         item_ids_sha256=given(ids_sha256(held), "records") if held else not_disclosed("no cell has records"),
-        items_sha256=not_disclosed(
-            "an anchor run records the hash of the data and the items' ids, not each item's hash"
-        ),
-        template_sha256=not_disclosed(
-            "an anchor run records the templates' names and, in its wire logs, the prompts, but no hash of the files"
-        ),
+        items_sha256=_items(infos),
+        template_sha256=_templates(infos),
         shot_ids=given(
             tuple(
                 Shots(count=len(shots), ids=shots)
@@ -169,6 +165,20 @@ def _benchmark(experiment: Experiment, name: str, infos: Sequence[ConfigInfo], f
         configurations=() if found is None else found.configurations,
         results=() if found is None else found.results,
     )
+
+
+def _items(infos: Sequence[ConfigInfo]) -> Any:
+    pairs: list[tuple[str, str]] = []
+    for info in infos:
+        if info.item_sha256 is None:
+            return not_disclosed(EARLIER)
+        pairs += info.item_sha256.items()
+    return given(items_sha256(pairs), PLAN)
+
+
+def _templates(infos: Sequence[ConfigInfo]) -> Any:
+    found = {info.config.prompt.template: info.template_sha256 for info in infos}
+    return not_disclosed(EARLIER) if None in found.values() else given(found, PLAN)
 
 
 def _revision(infos: Sequence[ConfigInfo]) -> Any:
@@ -227,29 +237,6 @@ def _suites(experiment: Experiment) -> Iterable[SuiteCard]:
             if suite in arms
             else not_applicable("no cell of it ended with a result"),
         )
-
-
-def _run(experiment: Experiment) -> RunCard:
-    versions = {name: text for name, text in mapping(experiment.versions).items() if name != "platform"}
-    details = [mapping(model.details) for model in experiment.models]
-    machine = {
-        key: _joined(one[key] for one in details if key in one)
-        for key in ("device", "threads")
-        if any(key in one for one in details)
-    }
-    if "platform" in experiment.versions:
-        machine = {"system": experiment.versions["platform"], **machine}
-    nothing = "an anchor run records the version of the code, and no commit or hash"
-    return RunCard(
-        hardware=given((machine,), PLAN) if machine else not_disclosed("the run does not record it"),
-        software=given(versions, PLAN),
-        code_version=given(versions["safetyrepro"], PLAN)
-        if "safetyrepro" in versions
-        else not_disclosed("the run does not record it"),
-        code_commit=not_disclosed(nothing),
-        code_dirty=not_disclosed(nothing),
-        code_sha256=not_disclosed(nothing),
-    )
 
 
 def _envelope(experiment: Experiment) -> EnvelopeCard:

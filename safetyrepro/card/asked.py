@@ -1,4 +1,4 @@
-"""What the canonical configs of a benchmark asked, as fields of a card; and the hashes of its items."""
+"""What the canonical configs of a benchmark asked, as fields of a card; and the hash of its items' ids."""
 
 from __future__ import annotations
 
@@ -52,11 +52,6 @@ def asked(configs: Sequence[Body], source: str) -> dict[str, Any]:
 def ids_sha256(ids: Iterable[str]) -> str:
     """SHA-256 of the canonical JSON of the sorted, distinct item ids."""
     return canonical_sha256(sorted(set(ids)))
-
-
-def items_sha256(items: Iterable[tuple[str, str]]) -> str:
-    """SHA-256 of the canonical JSON of the sorted, distinct pairs of an item's id and its content's SHA-256."""
-    return canonical_sha256([list(pair) for pair in sorted(set(items))])
 
 
 def _decodings(configs: Sequence[Body]) -> tuple[DecodingCard, ...]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from safetyrepro.analysis.card.fact import given, not_applicable, not_disclosed, unverified
 from safetyrepro.analysis.card.model import BenchmarkCard, DecodingCard, EnvelopeCard, ModelCard, RunCard, SuiteCard
 from safetyrepro.analysis.grid import temperature
-from safetyrepro.card.asked import ids_sha256, items_sha256
+from safetyrepro.card.asked import ids_sha256
 from safetyrepro.card.parts import Parts
 from safetyrepro.card.stability import UNNAMED, Analysed, Computation, analysed, read_table
 from safetyrepro.card.taskrecords import TaskRecords, task_records
 from safetyrepro.crosspkg.importers.helm.files import without_model
 from safetyrepro.crosspkg.importers.values import clean, finite, mapping, text_of, whole
 from safetyrepro.errors import InputError
+from safetyrepro.facts import items_sha256
 
 if TYPE_CHECKING:
     import pandas as pd

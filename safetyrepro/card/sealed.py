@@ -18,7 +18,7 @@ from safetyrepro.analysis.card.model import (
     Shots,
     SuiteCard,
 )
-from safetyrepro.card.asked import asked, ids_sha256, items_sha256
+from safetyrepro.card.asked import asked, ids_sha256
 from safetyrepro.card.identity import model_identity
 from safetyrepro.card.parts import Parts
 from safetyrepro.card.stability import Computation, analysed, read_table
@@ -28,6 +28,7 @@ from safetyrepro.envelope.ledger import LEDGER, Entry, read_lines
 from safetyrepro.envelope.seal import PLAN, SEAL, read_sealed
 from safetyrepro.envelope.verify import Verdict, verify
 from safetyrepro.errors import InputError
+from safetyrepro.facts import items_sha256
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,20 +9,9 @@ import rfc8785
 
 from safetyrepro.config import Strict
 from safetyrepro.envelope.grid import Envelope
+from safetyrepro.facts import CodeFacts
 
 FORMAT: Final = "safetyrepro-envelope-plan-1"
-
-
-class CodeFacts(Strict):
-    """The code."""
-
-    version: str
-    commit: str | None
-    """None where the package is no checkout."""
-    dirty: bool | None
-    """Whether tracked files differed from the commit."""
-    files_sha256: str
-    """Over every source file that a shard runs."""
 
 
 class ModelFacts(Strict):

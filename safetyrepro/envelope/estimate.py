@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from safetyrepro import facts
 from safetyrepro.config import ItemSubset
 from safetyrepro.engine import load, load_tokenizer
 from safetyrepro.engine.api import GenerateRequest, ScoreRequest
-from safetyrepro.envelope import facts
 from safetyrepro.envelope.grid import GridCell, GridModel
 from safetyrepro.envelope.items import Items
 from safetyrepro.envelope.plan import grouped

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from safetyrepro import benchmarks
-from safetyrepro.benchmarks.base import Data, Item
-from safetyrepro.config import Config, canonical_sha256
+from safetyrepro.benchmarks.base import Data
+from safetyrepro.config import Config
 from safetyrepro.errors import InputError
 
 
@@ -35,21 +35,3 @@ class Items:
                 self._failed[source] = error
                 raise
         return self._held[key]
-
-
-def item_sha256(item: Item) -> str:
-    """SHA-256 of the canonical JSON of all that is asked and scored of an item (the source's own row left out)."""
-    return canonical_sha256(
-        {
-            "item_id": item.item_id,
-            "cluster": item.cluster,
-            "question": item.question,
-            "context": item.context,
-            "options": list(item.options),
-            "gold": list(item.gold),
-            "category": item.category,
-            "options_by_metric": {
-                name: [list(options), list(gold)] for name, (options, gold) in item.options_by_metric.items()
-            },
-        }
-    )

@@ -6,16 +6,14 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
+from safetyrepro import facts
 from safetyrepro.config import UNVERIFIED, identity, model_key
-from safetyrepro.envelope import facts
 from safetyrepro.envelope.document import (
     BenchmarkFacts,
     CellFacts,
-    CodeFacts,
     ItemFacts,
     ModelFacts,
     Plan,
@@ -23,13 +21,22 @@ from safetyrepro.envelope.document import (
     Unverified,
 )
 from safetyrepro.envelope.grid import ARM, SUITE, Envelope, GridBenchmark, GridCell, GridModel, cells
-from safetyrepro.envelope.items import Items, item_sha256
+from safetyrepro.envelope.items import Items
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
     from safetyrepro.analysis.tiers import Tier
 
 Say = Callable[[str], None]
+SHARD_CODE = (
+    "safetyrepro/*.py",
+    "safetyrepro/benchmarks/**/*",
+    "safetyrepro/engine/**/*",
+    "safetyrepro/envelope/**/*",
+    "adapters/*.py",
+    "adapters/native/*.py",
+)
+"""Source files that a shard runs."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +65,16 @@ def build_plan(envelope: Envelope, items: Items, say: Say, *, fetch: bool = True
     blocks: list[str] = []
     models = [_model(model, say, fetch, doubts, blocks) for model in envelope.models]
     sources = [_benchmark(one, found, items, say, doubts, blocks) for one in envelope.benchmarks]
-    head, dirty = facts.commit()
-    if head is None:
+    code = facts.code(SHARD_CODE)
+    if code.commit is None:
         doubts.append(Unverified(what="code.commit", reason="the package is not a git checkout"))
-    elif dirty:
+    elif code.dirty:
         doubts.append(Unverified(what="code.commit", reason="tracked files differ from the commit"))
     shards = _shards(found, items, {one.name: len(one.items) for one in sources})
     used = sorted({(cell.config.benchmark.name, cell.config.prompt.template) for cell in found})
     plan = Plan(
         envelope=envelope,
-        code=CodeFacts(version=version("safetyrepro"), commit=head, dirty=dirty, files_sha256=facts.code_sha256()),
+        code=code,
         packages=facts.packages(),
         locks=facts.locks(),
         tiers_sha256=_tiers_sha256(),
@@ -247,6 +254,6 @@ def _benchmark(
         revision=data.revision,
         sha256=data.sha256,
         verified=data.verified,
-        items=tuple(ItemFacts(id=item.item_id, sha256=item_sha256(item)) for item in data.items),
-        pool=tuple(ItemFacts(id=item.item_id, sha256=item_sha256(item)) for item in data.pool),
+        items=tuple(ItemFacts(id=item.item_id, sha256=facts.item_sha256(item)) for item in data.items),
+        pool=tuple(ItemFacts(id=item.item_id, sha256=facts.item_sha256(item)) for item in data.pool),
     )

@@ -11,7 +11,6 @@ A shard whose file is there without a line was cut off by a kill and is run agai
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from safetyrepro import facts
 from safetyrepro.engine import load
-from safetyrepro.envelope import facts
 from safetyrepro.envelope.grid import GridCell, cells
 from safetyrepro.envelope.items import Items
 from safetyrepro.envelope.ledger import LEDGER, Entry, append, drop_cut_line, next_entry, read_lines
@@ -175,7 +174,7 @@ def _facts(engine: Engine, done: Done, seconds: float, commit: tuple[str | None,
         "details": dict(info.details),
         "licence": info.licence,
         "code": {"commit": commit[0], "dirty": commit[1]},
-        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "machine": facts.machine().model_dump(),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "requests": done.requests,

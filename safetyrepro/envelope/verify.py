@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.envelope import facts
+from safetyrepro import facts
 from safetyrepro.envelope.ledger import LEDGER, Entry, read_lines
 from safetyrepro.envelope.run import SHARDS, shard_path
 from safetyrepro.envelope.seal import PLAN, SEAL, parse_plan, sealed_bytes, stated_seal

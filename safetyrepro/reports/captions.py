@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from safetyrepro.analysis.resampling import TOLERANCE
-from safetyrepro.crosspkg.finding import names_text, order_sentence
+from safetyrepro.crosspkg.orders import order_sentence
 from safetyrepro.crosspkg.repeats import within_words
+from safetyrepro.crosspkg.words import names_text
 from safetyrepro.runners import title
 
 Entry = Mapping[str, Any]

@@ -9,17 +9,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from safetyrepro.crosspkg.finding import (
-    TITLES,
-    count_word,
-    finding,
-    headlines,
-    matched_agrees,
-    next_steps,
-    order_sentences,
-    subject,
-)
+from safetyrepro.crosspkg.finding import finding
+from safetyrepro.crosspkg.headlines import headlines, matched_agrees
+from safetyrepro.crosspkg.orders import order_sentences
 from safetyrepro.crosspkg.releases import release_sentence
+from safetyrepro.crosspkg.starts import ran_sentences
+from safetyrepro.crosspkg.steps import next_steps
+from safetyrepro.crosspkg.words import TITLES, count_word, subject
 from safetyrepro.reports import plots
 from safetyrepro.reports.captions import order_captions, score_captions, spread_captions
 from safetyrepro.reports.causes import cause_tables
@@ -61,7 +57,12 @@ def render_page(report: Sequence[Entry]) -> str:
         segments=_segments,
     )
     environment.globals.update(
-        cut=cut, LONGEST=LONGEST, PROMPT_SHOWN=PROMPT_SHOWN, CANDIDATES=LISTED_CANDIDATES, LISTED=LISTED
+        cut=cut,
+        ran_sentences=ran_sentences,
+        LONGEST=LONGEST,
+        PROMPT_SHOWN=PROMPT_SHOWN,
+        CANDIDATES=LISTED_CANDIDATES,
+        LISTED=LISTED,
     )
     return environment.get_template("report.html.jinja").render(
         report=report,

@@ -16,7 +16,7 @@ from safetyrepro.card.source import derive
 from safetyrepro.card.stability import Computation
 from safetyrepro.cli import main
 from safetyrepro.progress import Progress
-from tests.crosspkg.report_experiment import Shape, make
+from tests.crosspkg.report_experiment import Shape, make, start
 from tests.envelope.conftest import Ran, models, ran
 
 __all__ = ["models", "ran"]
@@ -55,7 +55,7 @@ def sealed_copy(ran: Ran, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def anchor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models, two benchmarks, two arms, four runners; made by code."""
-    return make(tmp_path_factory.mktemp("anchor") / "out", Shape(items=12, hostile=False))
+    return make(tmp_path_factory.mktemp("anchor") / "out", Shape(items=12, hostile=False, starts=(start(),)))
 
 
 @pytest.fixture(scope="session")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from safetyrepro.analysis.card.fact import Given, NotDisclosed
+from safetyrepro.analysis.card.fact import Given, NotDisclosed, unverified
 from safetyrepro.analysis.card.model import Card
 from safetyrepro.analysis.card.openness import gaps
+from safetyrepro.card.ran import run_card
 from safetyrepro.card.words import headline
 from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.report import build_report
+from safetyrepro.crosspkg.starts import Start
 from tests.card.conftest import Run, card_of
-from tests.crosspkg.report_experiment import Shape, make
+from tests.crosspkg.report_experiment import MODELS, Shape, make, start
+
+SMALL = Shape(items=6, benchmarks=("bbq",), models=MODELS[:1], failed=False, hostile=False)
 
 
 def test_spreads_are_those_of_the_report(anchor: Path, anchor_card: Card) -> None:
@@ -44,8 +50,68 @@ def test_settings_that_a_suite_did_not_hold_are_named(anchor_card: Card) -> None
 def test_nothing_was_sealed_and_the_card_says_so(anchor_card: Card) -> None:
     assert isinstance(anchor_card.envelope.seal, NotDisclosed)
     assert anchor_card.envelope.ledger_head.state == "not applicable"
-    assert isinstance(anchor_card.benchmarks[0].template_sha256, NotDisclosed)
-    assert isinstance(anchor_card.run.code_commit, NotDisclosed)
+
+
+def test_what_ran_it_and_what_was_asked_are_given(anchor_card: Card) -> None:
+    ran, asked = anchor_card.run, anchor_card.benchmarks[0]
+    assert (ran.code_commit.state, ran.code_commit.value) == ("given", "c" * 40)
+    assert (ran.code_dirty.state, ran.code_dirty.value) == ("given", False)
+    assert (ran.code_sha256.state, ran.code_sha256.value) == ("given", "f" * 64)
+    assert ran.hardware.value == ({"system": "Linux-6.1", "processor": "x86_64", "cores": "4", "threads": "2"},)
+    assert asked.template_sha256.value == {"minimal": hashlib.sha256(b"template").hexdigest()}
+    pairs = sorted([f"bbq-{index}", hashlib.sha256(f"bbq-{index}".encode()).hexdigest()] for index in range(12))
+    assert asked.items_sha256.value == hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
+
+
+def test_a_folder_from_before_discloses_none_of_it(tmp_path: Path) -> None:
+    card = card_of(make(tmp_path / "old", SMALL))
+    assert isinstance(card.benchmarks[0].template_sha256, NotDisclosed)
+    assert isinstance(card.benchmarks[0].items_sha256, NotDisclosed)
+    for fact in (card.run.code_commit, card.run.code_dirty, card.run.code_sha256):
+        assert isinstance(fact, NotDisclosed)
+    assert card.run.hardware.value == ({"threads": "2"},)
+
+
+@pytest.mark.parametrize(
+    ("second", "commit", "reason", "sha256"),
+    [
+        (
+            start("b" * 40),
+            f"{'c' * 40}, {'b' * 40}",
+            "ran under two commits, whose source files that decide a result are the same",
+            "f" * 64,
+        ),
+        (start("b" * 40, files="e" * 64), f"{'c' * 40}, {'b' * 40}", "ran under two commits", "unverified"),
+        (start(dirty=True), "c" * 40, "tracked files differ from the commit", "f" * 64),
+        (
+            start(None, dirty=None),
+            "c" * 40,
+            "a part was run by a package that is no checkout",
+            "f" * 64,
+        ),
+    ],
+    ids=["commits", "commits-and-files", "changed", "no-checkout"],
+)
+def test_a_run_that_went_on_under_other_code_is_unverified(
+    tmp_path: Path, second: Start, commit: str, reason: str, sha256: str
+) -> None:
+    ran = run_card(load_experiment(make(tmp_path / "out", replace(SMALL, starts=(start(), second)))))
+    assert ran.code_commit == unverified(commit, reason)
+    assert ran.code_sha256.value == sha256
+    assert (ran.code_sha256.state == "unverified") == (sha256 == "unverified")
+    assert ran.code_dirty.state == ("not disclosed" if second.code.dirty is None else "given")
+
+
+def test_cells_from_before_leave_the_rest_unverified(tmp_path: Path) -> None:
+    folder = make(tmp_path / "out", replace(SMALL, starts=(start(),)))
+    path = next(iter(sorted(folder.glob("cells/*matched*/cell.json"))))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "start": None}))
+    ran = run_card(load_experiment(folder))
+    reason = "1 of 7 cells with results do not say what ran them"
+    assert ran.code_commit == unverified("c" * 40, reason)
+    assert ran.code_dirty == unverified(False, reason)
+    assert ran.code_sha256 == unverified("f" * 64, reason)
+    assert ran.hardware.state == "unverified"
 
 
 def test_cells_without_a_result_are_counted(anchor_card: Card) -> None:

@@ -21,6 +21,8 @@ from safetyrepro.crosspkg.folder import (
     write_cell,
     write_plan,
 )
+from safetyrepro.crosspkg.starts import Start
+from safetyrepro.facts import CodeFacts, Machine
 from safetyrepro.gateway.wire import Seen, WireRow
 from safetyrepro.records import Candidate, Record, write_records
 from safetyrepro.runners import SUITES, suite_of
@@ -51,6 +53,8 @@ class Shape:
     hostile: bool = True
     releases: bool = False
     """Whether Inspect AI stands there at an older release as well, which cannot read every fourth answer."""
+    starts: tuple[Start, ...] = ()
+    """The starts that ran the cells, one after the other; none makes a folder from before they were recorded."""
 
 
 def make(folder: Path, shape: Shape | None = None) -> Path:
@@ -61,16 +65,33 @@ def make(folder: Path, shape: Shape | None = None) -> Path:
     for config in configs:
         for number, model in enumerate(shape.models):
             for arm in (Arm.NOMINAL, Arm.MATCHED):
-                names += [_cell(folder, shape, config, number, model, arm, suite) for suite in config.suites]
+                for suite in config.suites:
+                    ran = shape.starts[len(names) % len(shape.starts)].key if shape.starts else None
+                    names.append(_cell(folder, shape, config, number, model, arm, suite, ran))
     write_plan(
         folder,
-        tuple(ConfigInfo(config_id(config), config, _data(config, shape), 0.25) for config in configs),
+        tuple(_config_info(config, shape) for config in configs),
         tuple(_model(model) for model in shape.models),
         tuple(SuiteFacts(s, v, None if s == "native" else _sha(s)) for s, v in VERSIONS.items()),
         {"python": "3.11.9", "safetyrepro": "0.1.0", "torch": "2.13.0"},
         tuple(names),
+        starts={start.key: start for start in shape.starts},
     )
     return folder
+
+
+def start(commit: str | None = "c" * 40, *, dirty: bool | None = False, files: str = "f" * 64) -> Start:
+    """A start of a run on a machine of four cores."""
+    code = CodeFacts(version="0.1.0", commit=commit, dirty=dirty, files_sha256=files)
+    return Start(code=code, machine=Machine(system="Linux-6.1", processor="x86_64", cores=4))
+
+
+def _config_info(config: Config, shape: Shape) -> ConfigInfo:
+    known: tuple[str | None, dict[str, str] | None] = (None, None)
+    if shape.starts:
+        ids = [f"{config.benchmark.name}-{index}" for index in range(shape.items)]
+        known = _sha("template"), {item_id: _sha(item_id) for item_id in ids}
+    return ConfigInfo(config_id(config), config, _data(config, shape), 0.25, *known)
 
 
 def _config(name: str, shape: Shape) -> Config:
@@ -95,7 +116,9 @@ def _model(name: str) -> ModelFacts:
     return ModelFacts(name, _sha(name), True, "Q4_1", "nf4/float32/once/exact", details, "Apache-2.0", True, False)
 
 
-def _cell(folder: Path, shape: Shape, config: Config, number: int, model: str, arm: Arm, suite: str) -> str:
+def _cell(
+    folder: Path, shape: Shape, config: Config, number: int, model: str, arm: Arm, suite: str, ran: str | None
+) -> str:
     name = f"{config.name}-{number}-{arm.value}-{suite}"
     cell = folder / "cells" / name
     spec = config.models[number]
@@ -112,6 +135,7 @@ def _cell(folder: Path, shape: Shape, config: Config, number: int, model: str, a
         "settings": () if suite == "native" and arm is Arm.NOMINAL else _settings(suite, arm),
         "seconds": 3.25,
         "job_sha256": _sha(name),
+        "start": ran,
     }
     if suite == "native" and arm is Arm.NOMINAL:
         facts |= {"state": "absent", "reason": "The native runner ships no task of its own."}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from safetyrepro.crosspkg.finding import subject
 from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.report import build_report, write_report
+from safetyrepro.crosspkg.words import subject
 from tests.crosspkg.report_experiment import Shape, make
 
 SKILL = {"lm_eval": (0.9, 0.2), "helm": (0.15, 0.5), "inspect_ai": (0.5, 0.85)}

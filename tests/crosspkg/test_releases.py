@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from safetyrepro.crosspkg.finding import next_steps
 from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.releases import release_sentence
 from safetyrepro.crosspkg.report import build_report, write_report
+from safetyrepro.crosspkg.steps import next_steps
 from tests.crosspkg.report_experiment import MODELS, OLDER, Shape, make
 
 

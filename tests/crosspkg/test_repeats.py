@@ -13,11 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from safetyrepro.cli.diff import diff as diff_command
-from safetyrepro.crosspkg.finding import finding, headlines, next_steps
+from safetyrepro.crosspkg.finding import finding
 from safetyrepro.crosspkg.folder import load_experiment, read_cell, repeat_folder, write_cell
 from safetyrepro.crosspkg.gate import check_report, parse_gate
+from safetyrepro.crosspkg.headlines import headlines
 from safetyrepro.crosspkg.repeats import repeat_sentences, single_draw
 from safetyrepro.crosspkg.report import build_report, write_report
+from safetyrepro.crosspkg.steps import next_steps
 from safetyrepro.errors import InputError
 from safetyrepro.records import Record, read_records, write_records
 from tests.crosspkg.report_experiment import Shape, make

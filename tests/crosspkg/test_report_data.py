@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from safetyrepro.crosspkg.finding import finding, next_steps, order_sentences
+from safetyrepro.crosspkg.finding import finding
 from safetyrepro.crosspkg.folder import load_experiment
+from safetyrepro.crosspkg.orders import order_sentences
 from safetyrepro.crosspkg.outcomes import item_scores, record_score
 from safetyrepro.crosspkg.report import build_report, write_report
+from safetyrepro.crosspkg.steps import next_steps
 from tests.crosspkg.report_experiment import MODELS, SCRIPT, Shape, make
 
 
@@ -202,6 +204,34 @@ def test_certified_reversal_is_said_and_a_point_reversal_is_not(tmp_path: Path) 
         }
     assert "none of the three suites tells" in order_sentences(weak)[0]
     assert "noise alone" in order_sentences(weak)[0]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "absent", "failed", "said"),
+    [
+        ("bbq", ("helm", "inspect_ai"), (), "since only lm-eval has a task of its own for BBQ; pushed"),
+        ("bbq", ("lm_eval", "helm", "inspect_ai"), (), "since none of them has a task of its own for BBQ; pushed"),
+        ("bbq", ("lm_eval",), ("helm",), "since only that of Inspect AI gave a result (1 cell failed); pushed"),
+    ],
+    ids=["one-task", "no-task", "one-failed"],
+)
+def test_why_own_tasks_cannot_be_compared_is_said(
+    tmp_path: Path, benchmark: str, absent: tuple[str, ...], failed: tuple[str, ...], said: str
+) -> None:
+    shape = Shape(items=6, benchmarks=(benchmark,), models=MODELS[:1], failed=False, hostile=False)
+    folder = make(tmp_path / "few", shape)
+    for suite in (*absent, *failed):
+        (path,) = folder.glob(f"cells/*nominal-{suite}/cell.json")
+        state = {"state": "absent" if suite in absent else "failed", "reason": "so it is"}
+        path.write_text(json.dumps({**json.loads(path.read_text()), **state}))
+    assert f"The suites' own tasks cannot be compared, {said}" in finding(build_report(load_experiment(folder)))
+
+
+def test_a_report_of_the_matched_arm_alone_says_so(tmp_path: Path) -> None:
+    folder = make(tmp_path / "one", Shape(items=6, benchmarks=("bbq",), models=MODELS[:1], failed=False))
+    report = build_report(load_experiment(folder))
+    del report[0]["arms"]["nominal"]
+    assert "cannot be compared, since the matched arm alone was run; pushed" in finding(report)
 
 
 def test_nothing_to_compare_is_said(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from safetyrepro.config import Config, ModelSpec
 from safetyrepro.crosspkg.experiment import Plan, run_experiment
-from safetyrepro.crosspkg.finding import next_steps
 from safetyrepro.crosspkg.releases import release_sentence
 from safetyrepro.crosspkg.report import write_report
+from safetyrepro.crosspkg.steps import next_steps
 from safetyrepro.engine import load_tokenizer
 from safetyrepro.engine.api import Engine
 from safetyrepro.gateway import Gateway

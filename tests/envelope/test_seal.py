@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from safetyrepro import facts
 from safetyrepro.benchmarks import prompts
 from safetyrepro.config import canonical_sha256
-from safetyrepro.envelope import facts
 from safetyrepro.envelope.grid import GridModel, load_envelope
 from safetyrepro.envelope.items import Items
 from safetyrepro.envelope.plan import build_plan
@@ -143,7 +143,7 @@ def test_refuses_other_weights(models: tuple[Path, ...], tmp_path: Path) -> None
     ("name", "changed", "message"),
     [
         ("template_sha256", lambda *_: "0" * 64, r"templates\.bbq/chain_of_thought was"),
-        ("code_sha256", lambda: "0" * 64, r"code\.files_sha256 was"),
+        ("code_sha256", lambda *_: "0" * 64, r"code\.files_sha256 was"),
         ("locks", dict, r"locks\.helm/suite\.lock was .* and is null"),
         ("packages", lambda: {"torch": "0"}, r"packages\.\w+ was"),
     ],
