@@ -12,7 +12,9 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +27,7 @@ from safetyrepro.config import Arm, Config, ModelSpec, canonical_sha256, cell_id
 from safetyrepro.crosspkg.folder import CellFacts, State, read_cell, repeat_folder, write_cell
 from safetyrepro.crosspkg.judging import judge_of
 from safetyrepro.crosspkg.schedule import Halt
-from safetyrepro.errors import SuiteFailure
+from safetyrepro.errors import SafetyReproError, SuiteFailure
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record, write_records
 
@@ -101,7 +103,13 @@ def run_cell(
         data=entry.data,
         canonical=canonical,
     )
-    job = adapters.get(site.suite).translate(cell)
+    try:
+        with _as_failure(site.suite):
+            job = adapters.get(site.suite).translate(cell)
+    except SuiteFailure as failure:
+        _settle(site.folder, _facts(cell, site, 0, "failed", str(failure), (), None, None), [])
+        progress.say(f"{site.folder.name}: FAILED\n{failure}")
+        return
     if isinstance(job, Absent):
         _settle(site.folder, _facts(cell, site, 0, "absent", job.reason, (), None, None), [])
         progress.say(f"{site.folder.name}: absent: {job.reason}")
@@ -111,6 +119,21 @@ def run_cell(
         if not _run_once(site, repeat, cell, job, job_sha256, gateway, environment, progress, halt) and not repeat:
             return
         cell = replace(cell, run_id=_run_id(site))
+
+
+@contextmanager
+def _as_failure(suite: str) -> Iterator[None]:
+    """A fault in an adapter's own code fails its cell, with the place, and not the run."""
+    try:
+        yield
+    except (SafetyReproError, OSError):
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise SuiteFailure(
+            f"{suite}: its adapter failed ({type(error).__name__}: {error}; {Path(place.filename).name}, line "
+            f"{place.lineno})."
+        ) from error
 
 
 def _run_id(site: Site) -> str:
@@ -214,7 +237,8 @@ def _execute(
     finally:
         gateway.close_run(cell.run_id)
     wire = list(read_wire(folder / "wire.jsonl")) if (folder / "wire.jsonl").is_file() else []
-    records = adapter.normalise(cell, native, wire)
+    with _as_failure(site.suite):
+        records = adapter.normalise(cell, native, wire)
     _check_records(cell, records, wire, folder)
     return [replace(record, repeat=repeat) for record in records]
 
