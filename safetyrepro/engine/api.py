@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+given_up: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=lambda: False)
+"""Whether nobody waits for what is asked in this context: read when it is asked, called while it is computed."""
+
+
+class GivenUp(Exception):
+    """What was asked is no longer computed, since nobody waits for it."""
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,10 @@ class ExactEngine(QueuedEngine):
         return batch
 
     def _compute(self, batch: list[Job], deliver: Callable[[Job, Result], None]) -> None:
-        decoding = batch[0].decoding
-        if decoding is not None:
-            deliver(batch[0], generate(self._shape, self._fast, batch[0].ids, decoding, self.info.max_length))
+        first = batch[0]
+        if first.decoding is not None:
+            longest = self.info.max_length
+            deliver(first, generate(self._shape, self._fast, first.ids, first.decoding, longest, first.given_up))
             return
         for job, result in zip(batch, self._shape.score([job.ids for job in batch]), strict=True):
             deliver(job, result)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from safetyrepro.engine.api import Decoding, Generated
+from safetyrepro.engine.api import Decoding, Generated, GivenUp
 from safetyrepro.engine.forward import FixedShape, Likeliest, check_finite
 from safetyrepro.engine.sampling import Sampler
 from safetyrepro.engine.tokenizer import FastTokenizer
@@ -39,12 +39,20 @@ class PackedGeneration:
 
 @torch.inference_mode()
 def generate(
-    shape: FixedShape, tokenizer: FastTokenizer, prompt: Sequence[int], decoding: Decoding, max_length: int
+    shape: FixedShape,
+    tokenizer: FastTokenizer,
+    prompt: Sequence[int],
+    decoding: Decoding,
+    max_length: int,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> PackedGeneration:
     """Continue `prompt` until an end token, a stop string, `max_tokens`, or the model's `max_length`.
 
     The prompt is computed as scoring computes it, so that at one row and a bucket of one the first greedy token is
     the scored sequence's likeliest next token, bit for bit.
+
+    Raises:
+        GivenUp: `given_up()` after a token.
     """
     sampler = Sampler(prompt, decoding) if decoding.temperature > 0 else None
     stops = Stops(tokenizer, decoding.stop)
@@ -62,6 +70,8 @@ def generate(
         if ended:
             reason = "stop"
             break
+        if given_up():
+            raise GivenUp
         if left:
             outlook = shape.outlook(shape.hidden(fed[None], cache))
     logprobs, likely, likely_logprobs = (torch.cat(parts).cpu().numpy() for parts in zip(*rows, strict=True))

@@ -16,10 +16,12 @@ from safetyrepro.engine.api import (
     Decoding,
     Generated,
     GenerateRequest,
+    GivenUp,
     ModelInfo,
     Scored,
     ScoreRequest,
     Tokenizer,
+    given_up,
 )
 from safetyrepro.engine.forward import FixedShape
 from safetyrepro.engine.generation import PackedGeneration
@@ -57,6 +59,8 @@ class Job:
     memo: bool
     start: int = 1
     top: bool = True
+    given_up: Callable[[], bool] = field(default_factory=given_up.get)
+    """Whether nobody waits for it any more."""
     result: Future[Result] = field(default_factory=Future)
     from_memo: bool = False
 
@@ -216,8 +220,12 @@ class QueuedEngine(ABC):
         torch.set_num_threads(self._threads)
         while batch := self._next_batch():
             fresh = [job for job in batch if not self._remembered(job)]
-            if fresh:
-                self._settle(fresh)
+            wanted = [job for job in fresh if not job.given_up()]
+            if wanted:
+                self._settle(wanted)
+            for job in fresh:
+                if not job.result.done():
+                    job.result.set_exception(GivenUp())
 
     def _next_batch(self) -> list[Job]:
         """What is computed next; nothing once closed."""

@@ -38,8 +38,11 @@ class SharedEngine(QueuedEngine):
             for job in alike[requests[at]]:
                 deliver(job, answer)
 
+        def given_up(at: int) -> bool:
+            return all(job.given_up() for job in alike[requests[at]])
+
         longest = self.info.max_length
-        SharedPass(self._packed, self._fast, requests, longest, answered, lambda: self._closed).run()
+        SharedPass(self._packed, self._fast, requests, longest, answered, lambda: self._closed, given_up).run()
 
 
 def _request(job: Job) -> Request:

@@ -54,7 +54,10 @@ class _Branch:
 
 
 class SharedPass:
-    """Answers all `requests`, which are distinct, and delivers each answer under its index as soon as it is there."""
+    """Answers all `requests`, which are distinct, and delivers each answer under its index as soon as it is there.
+
+    A generation for which `given_up(index)` is true ends without an answer.
+    """
 
     def __init__(
         self,
@@ -64,9 +67,10 @@ class SharedPass:
         max_length: int,
         deliver: Callable[[int, Answer], None],
         stopped: Callable[[], bool] = lambda: False,
+        given_up: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._shape, self._tokenizer, self._requests = shape, tokenizer, requests
-        self._max_length, self._deliver, self._stopped = max_length, deliver, stopped
+        self._max_length, self._deliver, self._stopped, self._given_up = max_length, deliver, stopped, given_up
         self._tree = tree = prefix_tree([ask.forwarded for ask in requests], [ask.place for ask in requests])
         self._at = 0
         """Nodes that went through the model: all before this one."""
@@ -124,7 +128,7 @@ class SharedPass:
             RuntimeError: it was stopped.
         """
         self._deliver_scores()
-        while self._at < len(self._tree.tokens) or self._active or self._waiting:
+        while self._goes_on():
             if self._stopped():
                 raise RuntimeError("the engine was closed")
             self._activate()
@@ -137,6 +141,15 @@ class SharedPass:
             self._read(hidden, nodes)
             self._end()
             self._deliver_scores()
+
+    def _goes_on(self) -> bool:
+        """Whether anything is left, once generations for which nobody waits any more have ended undelivered."""
+        for branch in self._active:
+            if self._given_up(branch.request):
+                branch.reason = "given up"
+        self._end()
+        self._waiting = deque(branch for branch in self._waiting if not self._given_up(branch.request))
+        return self._at < len(self._tree.tokens) or bool(self._active or self._waiting)
 
     def _activate(self) -> None:
         while self._waiting and len(self._active) < self._most_active:

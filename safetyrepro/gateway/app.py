@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from safetyrepro.engine.api import GivenUp, given_up
 from safetyrepro.gateway.answer import CHAT, COMPLETIONS, Answer, Backend, Call
 from safetyrepro.gateway.refusal import Refusal
 from safetyrepro.gateway.requests import parse_json
@@ -102,10 +103,13 @@ def _answer(backend: Backend, run: Run, path: str, body: Mapping[str, Any], call
         raise _not_found(path)
     if body.get("stream"):
         raise Refusal(400, "stream is not served: leave it out or send false.", param="stream")
+    given_up.set(lambda: run.closing)
     try:
         return backend.answer(path, body, call)
     except Refusal:
         raise
+    except GivenUp:
+        raise Refusal(CLOSED, "The run was closed while this was computed.") from None
     except Exception as error:
         LOG.exception("request %s failed", call.wire_id)
         raise Refusal(500, f"The request failed in the gateway ({type(error).__name__}).") from error

@@ -56,7 +56,7 @@ class Run:
                 self._change.notify_all()
 
     def close(self) -> None:
-        """Close the log once every request that arrived is in it; those not yet begun are turned away."""
+        """Close the log once every request that arrived is in it; what is not done yet is turned away or given up."""
         with self._change:
             self.closing = True
             self._change.wait_for(lambda: self._finished == self._arrived)

@@ -109,7 +109,7 @@ class Gateway:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close every run, answer what is being computed, and stop listening."""
+        """Close every run, give up what is being computed, and stop listening."""
         for run_id in list(self._runs):
             self.close_run(run_id)
         self._server.should_exit = True
@@ -144,7 +144,7 @@ class Gateway:
         return run
 
     def close_run(self, run_id: str) -> None:
-        """Close a run: its URL answers 401 from now on, and its wire log is complete on return.
+        """Close a run: its URL answers 401, texts under way are given up, and its wire log is complete on return.
 
         Raises:
             InputError: no such run is open.
