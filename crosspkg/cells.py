@@ -29,6 +29,7 @@ from safetyrepro.crosspkg.judging import judge_of
 from safetyrepro.crosspkg.schedule import Halt
 from safetyrepro.errors import SafetyReproError, SuiteFailure
 from safetyrepro.gateway.wire import WireRow, read_wire
+from safetyrepro.plurals import counted
 from safetyrepro.records import Record, write_records
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _run_once(
         return False
     seconds = time.monotonic() - started
     _settle(folder, _facts(cell, site, repeat, "done", None, job.settings, seconds, job_sha256), records)
-    task.finish(f"{len(records)} items")
+    task.finish(f"{counted(len(records), 'item')}")
     return True
 
 

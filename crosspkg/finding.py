@@ -8,8 +8,19 @@ from typing import Any
 from safetyrepro.analysis.resampling import TOLERANCE
 from safetyrepro.crosspkg.headlines import ALPHA, Headline, headlines, matched_agrees
 from safetyrepro.crosspkg.repeats import within_words
-from safetyrepro.crosspkg.words import TITLES, Report, count_word, items_text, names_text, points_text
+from safetyrepro.crosspkg.words import (
+    TITLES,
+    Report,
+    and_text,
+    count_word,
+    items_text,
+    kind_of_items,
+    names_text,
+    points_text,
+)
 from safetyrepro.runners import suite_of
+
+_ITS = "for its benchmark"
 
 
 def finding(report: Report) -> str:
@@ -73,20 +84,51 @@ def _without_headline(report: Report) -> str:
     ]
     failed = sum(gap["state"] == "failed" for _, gap in states)
     gaps = f" ({failed} cell{'s' if failed != 1 else ''} failed)" if failed else ""
-    for entry in report:
-        agrees = matched_agrees(entry)
-        if agrees is not None:
-            wire = entry["arms"]["matched"]["wire"]
-            return (
-                f"The suites' own tasks cannot be compared, since {_why_not(entry)}{gaps}; pushed the same prompt, the "
-                f"{count_word(len(wire['runners']))} runners send the same tokens for {wire['identical_ids']} of "
-                f"{wire['sequences']} sequences and agree on {wire['same_choices']} of {wire['items']} choices."
-            )
+    pushed = [entry for entry in report if matched_agrees(entry) is not None]
+    if pushed:
+        return f"The suites' own tasks cannot be compared, since {_reasons(pushed)}{gaps}; {_pushed(pushed)}."
     return f"Fewer than two suites ended with a score on shared items{gaps}: nothing can be compared yet."
 
 
+def _pushed(entries: Report) -> str:
+    """What the runners of the matched arm sent and chose, over all configs and models that two of them ended."""
+    wires = [entry["arms"]["matched"]["wire"] for entry in entries]
+    counts = {len(wire["runners"]) for wire in wires}
+    who = f"the {count_word(counts.pop())} runners" if len(counts) == 1 else "the runners"
+    sent, same = sum(wire["sequences"] for wire in wires), sum(wire["identical_ids"] for wire in wires)
+    items, chosen = sum(wire["items"] for wire in wires), sum(wire["same_choices"] for wire in wires)
+    prompts = "the same prompt" if len(entries) == 1 else "the same prompts"
+    models = len({entry["model"] for entry in entries})
+    of_models = f" with {count_word(models)} models" if models > 1 else ""
+    return (
+        f"pushed {prompts}, {who} send the same tokens for {same} of {sent} sequences and agree on {chosen} of {items} "
+        f"choices ({and_text(list(dict.fromkeys(map(kind_of_items, entries))))}{of_models})"
+    )
+
+
+def _benchmarks(entries: Report) -> str:
+    names: list[str] = [entry["benchmark"] for entry in entries]
+    return and_text([TITLES.get(name, name) for name in dict.fromkeys(names)])
+
+
+def _reasons(entries: Report) -> str:
+    """Why no own tasks can be compared, each reason once, with the benchmarks that it holds for."""
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        grouped.setdefault(_why_not(entry), []).append(entry)
+    if len(grouped) == 1:
+        (reason,) = grouped
+        return reason.replace(_ITS, f"for {_benchmarks(entries)}")
+    return and_text(
+        [
+            reason.replace(_ITS, f"for {_benchmarks(of)}") if _ITS in reason else f"{reason} ({_benchmarks(of)})"
+            for reason, of in grouped.items()
+        ]
+    )
+
+
 def _why_not(entry: Mapping[str, Any]) -> str:
-    """Why fewer than two suites' own tasks of one config and model can be compared."""
+    """Why fewer than two suites' own tasks of one config and model can be compared; `_ITS` stands for its benchmark."""
     arms = [entry["arms"][arm] for arm in ("nominal", "shipped") if arm in entry["arms"]]
     if not arms:
         return "the matched arm alone was run"
@@ -97,7 +139,7 @@ def _why_not(entry: Mapping[str, Any]) -> str:
     tasks = [suite for suite in asked if suite not in absent]
     if len(tasks) < 2:
         who = f"only {names_text(tasks)}" if tasks else "none of them"
-        return f"{who} has a task of its own for {TITLES.get(entry['benchmark'], entry['benchmark'])}"
+        return f"{who} has a task of its own {_ITS}"
     if len(ended) < 2:
         return f"only that of {names_text(ended)} gave a result" if ended else "none of them gave a result"
     return "they share no item that all of them scored"

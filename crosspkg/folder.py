@@ -17,6 +17,7 @@ OUT/report.json, OUT/report.html
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,6 +34,9 @@ from safetyrepro.records import Record, read_records
 State = Literal["done", "failed", "absent"]
 REPEATS = "repeats"
 """Folder of a cell's repeats, below the cell's own."""
+_GONE = "is missing, though its cell ended; put it back, or delete the cell's folder and run again."
+_FIELD = re.compile(r"(missing|unexpected) .*'([^']+)'$")
+"""What Python says of a call that a body's fields do not fit."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,9 @@ def read_cell(folder: Path) -> CellFacts | None:
             raise ValueError(f"start is {body['start']!r}")
         return CellFacts(**{**body, "settings": tuple(Setting(**setting) for setting in body["settings"])})
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a cell's facts ({error}); delete the cell's folder and run again.") from None
+        raise InputError(
+            f"{path}: not a cell's facts ({_said(error)}); delete the cell's folder and run again."
+        ) from None
 
 
 def write_cell(folder: Path, facts: CellFacts) -> None:
@@ -240,7 +246,7 @@ def load_experiment(folder: Path) -> Experiment:
         planned = int(body.get("repeats", 1))
         starts = parse_starts(body.get("starts", {}))
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not an experiment of this version ({' '.join(str(error).split())}).") from None
+        raise InputError(f"{path}: not an experiment of this version ({_said(error)}).") from None
     cells: list[CellOutcome] = []
     unfinished: list[str] = []
     for name in names:
@@ -261,6 +267,16 @@ def load_experiment(folder: Path) -> Experiment:
     if names and not cells:
         raise InputError(f"{folder}: none of its {len(names)} cells has ended; run `safetyrepro anchor run` again.")
     return Experiment(configs, models, suites, versions, tuple(cells), tuple(unfinished), starts)
+
+
+def _said(error: Exception) -> str:
+    """What is wrong with a file's body, in one line; a field that is missing or unknown is named."""
+    if isinstance(error, KeyError):
+        return f"the field {error.args[0]!r} is missing"
+    wrong = _FIELD.search(str(error)) if isinstance(error, TypeError) else None
+    if wrong is None:
+        return " ".join(str(error).split())
+    return f"the field {wrong[2]!r} is {'missing' if wrong[1] == 'missing' else 'unknown'}"
 
 
 def _text(value: Any) -> str | None:
@@ -310,7 +326,10 @@ def _read_repeats(
 
 
 def _records(folder: Path) -> tuple[Record, ...]:
-    records = tuple(read_records(folder / "records.parquet"))
+    path = folder / "records.parquet"
+    if not path.exists():
+        raise InputError(f"{path}: {_GONE}")
+    records = tuple(read_records(path))
     _check_wire(folder / "wire.jsonl", records)
     return records
 
@@ -323,6 +342,8 @@ def _wire(folder: Path) -> Path | None:
 def _check_wire(path: Path, records: Sequence[Record]) -> None:
     """Hold a finished cell's wire log to the requests that its records claim."""
     claimed = {wire_id for record in records for wire_id in record.wire_ids}
+    if claimed and not path.exists():
+        raise InputError(f"{path}: {_GONE}")
     found = {row.wire_id for row in read_wire(path)} if path.is_file() else set()
     if found != claimed:
         raise InputError(

@@ -15,6 +15,7 @@ from safetyrepro.analysis.resampling import TOLERANCE
 from safetyrepro.crosspkg.divergence.finding import CLASSES
 from safetyrepro.crosspkg.repeats import within_words
 from safetyrepro.errors import InputError
+from safetyrepro.plurals import counted
 from safetyrepro.strict_yaml import load_model
 
 ANY = "any"
@@ -80,6 +81,8 @@ class Check:
     message: str
     accepted: str | None = None
     """Why a failure is accepted."""
+    measured: bool = True
+    """Whether there was anything to hold to the threshold."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,11 @@ class Verdict:
     def failed(self) -> tuple[Check, ...]:
         """Checks that failed and are not accepted."""
         return tuple(check for check in self.checks if check.failed and check.accepted is None)
+
+    @property
+    def unmeasured(self) -> tuple[Check, ...]:
+        """Thresholds that were asked for and could not be held to anything."""
+        return tuple(check for check in self.checks if not check.measured)
 
 
 def parse_gate(texts: Sequence[str]) -> Gate:
@@ -199,7 +207,8 @@ def check_report(
                     checks += _classes(pair, gate, accepted, where, arm, entry["benchmark"], known)
         if baseline and before is None:
             message = "the baseline has no such config and model: nothing to compare with"
-            checks.append(Check(f"{entry['benchmark']}, {entry['model']}", "baseline", gate.drift is not None, message))
+            where = f"{entry['benchmark']}, {entry['model']}"
+            checks.append(Check(where, "baseline", False, message, measured=gate.drift is None))
     return Verdict(tuple(checks))
 
 
@@ -229,11 +238,17 @@ def _unless_within(where: str, failed: bool, message: str, within: Entry | None)
 def _drift(section: Entry, before: Entry | None, gate: Gate, where: str) -> Iterator[Check]:
     if gate.drift is None:
         return
-    for suite, row in section["suites"].items():
-        old = (before or {"suites": {}})["suites"].get(suite)
-        if old is None or old["score"] is None or row["score"] is None:
+    olds = {} if before is None else before["suites"]
+    for suite in dict.fromkeys((*section["suites"], *olds)):
+        old, new = (suites.get(suite, {}).get("score") for suites in (olds, section["suites"]))
+        if old is None and new is None:
             continue
-        moved = 100 * (row["score"] - old["score"])
+        if old is None or new is None:
+            lacking = "the baseline" if old is None else "this run"
+            message = f"{lacking} has no score of {suite}: nothing to compare with"
+            yield Check(where, f"drift {suite}", False, message, measured=False)
+            continue
+        moved = 100 * (new - old)
         message = f"{suite} moved by {moved:+.1f} points against the baseline, the limit is {gate.drift:g}"
         yield Check(where, f"drift {suite}", abs(moved) >= gate.drift - TOLERANCE and moved != 0, message)
 
@@ -268,7 +283,8 @@ def _classes(
         reason = next((e.reason for e in accepted if e.holds(name, a, b, arm, benchmark)), None)
         if name in known:
             reason = "the baseline has it as well"
-        message = f"{name} between {a} and {b}: {len(entry['items'])} items, {entry['score_changed']} scores changed"
+        message = f"{name} between {a} and {b}: {counted(len(entry['items']), 'item')}, "
+        message += f"{counted(entry['score_changed'], 'score')} changed"
         yield Check(where, f"class {name} ({a}, {b})", True, message, reason)
     if not found:
         names = ", ".join(gate.classes)

@@ -13,7 +13,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def write_junit(path: Path, verdict: Verdict) -> None:
-    """Write every check as a test case; an accepted failure is a skipped one with its reason."""
+    """Write every check as a test case: an accepted failure skipped, with its reason, an unmeasured one an error."""
     root = ET.Element("testsuites", name="safetyrepro")
     by_place: dict[str, list[Check]] = {}
     for check in verdict.checks:
@@ -21,19 +21,22 @@ def write_junit(path: Path, verdict: Verdict) -> None:
     for place, checks in by_place.items():
         failures = sum(check.failed and check.accepted is None for check in checks)
         skipped = sum(check.failed and check.accepted is not None for check in checks)
+        unmeasured = sum(not check.measured for check in checks)
         suite = ET.SubElement(
             root,
             "testsuite",
             name=_text(place),
             tests=str(len(checks)),
             failures=str(failures),
-            errors="0",
+            errors=str(unmeasured),
             skipped=str(skipped),
         )
         for check in checks:
             case = ET.SubElement(suite, "testcase", classname=_text(place), name=_text(check.name))
             if check.failed and check.accepted is None:
                 ET.SubElement(case, "failure", message=_text(check.message))
+            elif not check.measured:
+                ET.SubElement(case, "error", message=_text(check.message))
             elif check.failed:
                 ET.SubElement(case, "skipped", message=_text(f"accepted: {check.accepted}"))
     ET.indent(root)

@@ -120,7 +120,10 @@ def _chance(report: Report) -> list[str]:
     )
     if not chance:
         return []
-    return [f"Claim no rank for a model at chance in every suite of an arm: {'; '.join(chance)}."]
+    where = f"at chance in every suite of an arm: {'; '.join(chance)}"
+    if len({entry["model"] for entry in report}) > 1:
+        return [f"Claim no rank for a model {where}."]
+    return [f"Conclude nothing about the model from scores that a guess would get as well, {where}."]
 
 
 def _other_code(report: Report) -> list[str]:

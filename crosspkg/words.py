@@ -31,9 +31,14 @@ def subject(entry: Mapping[str, Any]) -> str:
 
 def items_text(entry: Mapping[str, Any], count: int) -> str:
     """How many items of what, for a sentence."""
+    return f"{count} {kind_of_items(entry)} ({entry['config']['metric']})"
+
+
+def kind_of_items(entry: Mapping[str, Any]) -> str:
+    """What a config's items are; those that are not the benchmark's are not called so."""
     name = TITLES.get(entry["benchmark"], entry["benchmark"])
     style = f"{name}-style" if entry["data"]["source"].startswith(POCKET) else name
-    return f"{count} {style}{_not_the_benchmark(entry) or ' items'} ({entry['config']['metric']})"
+    return f"{style}{_not_the_benchmark(entry) or ' items'}"
 
 
 def _not_the_benchmark(entry: Mapping[str, Any]) -> str:
@@ -56,5 +61,9 @@ def points_text(points: float) -> str:
 
 def names_text(suites: Sequence[str]) -> str:
     """Suites by name, as a list in a sentence."""
-    names = [title(suite) for suite in suites]
+    return and_text([title(suite) for suite in suites])
+
+
+def and_text(names: Sequence[str]) -> str:
+    """Names as a list in a sentence."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

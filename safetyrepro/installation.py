@@ -171,7 +171,7 @@ def _data() -> Check:
         return Check("official data", "missing", "SAFETYREPRO_DATA is not set", advice)
     there = [name for name in benchmarks.names() if (folder / benchmarks.get(name).usual_path).exists()]
     lacking = [name for name in benchmarks.names() if name not in there]
-    found = f"{folder}: {', '.join(there) or 'nothing'}"
-    if lacking:
-        return Check("official data", "missing", found, f"Add {', '.join(lacking)} as docs/data.md says, where needed.")
-    return Check("official data", "ok", found)
+    if not lacking:
+        return Check("official data", "ok", f"{folder}: {', '.join(there)}")
+    found = f"{', '.join(lacking)} not in {folder}" + (f", which has {', '.join(there)}" if there else "")
+    return Check("official data", "missing", found, f"Add {', '.join(lacking)} as docs/data.md says, where needed.")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from safetyrepro.errors import InputError
 
@@ -75,7 +76,9 @@ def load_model(path: Path, model: type[Model]) -> Model:
     except RecursionError:
         raise InputError(f"{path}: nested too deeply to be a config.") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path}: found {_shown(value)}, a config is a mapping of keys to values.")
+        keys = ", ".join(name for name, field in _fields(model).items() if field.is_required())
+        found = "is empty" if value is None else f"found {_shown(value)}"
+        raise InputError(f"{path}: {found}, it should be YAML with keys and values; needed here: {keys}.")
     try:
         plain = json.dumps(value, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
@@ -95,7 +98,8 @@ def _yaml_problem(error: yaml.YAMLError) -> str:
 
 def _named_in(reason: str, location: Location) -> Location:
     """`location` and the field that a cross-field reason opens with (`decoding.temperature is over 0 ...`)."""
-    return (*location, *reason.split(" ", 1)[0].rstrip(":").split("."))
+    steps = reason.split(" ", 1)[0].rstrip(":").split(".")
+    return (*location, *(int(step) if step.isascii() and step.isdecimal() else step for step in steps))
 
 
 def _line(node: yaml.Node | None, location: Location) -> int | None:
@@ -115,9 +119,16 @@ def _line(node: yaml.Node | None, location: Location) -> int | None:
     return line
 
 
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
 def _shown(value: Any) -> str:
+    """A value in at most about 80 characters; a text that is cut keeps its closing quote."""
     shown = json.dumps(value, ensure_ascii=False, default=str)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+    if len(shown) <= 80:
+        return shown
+    return f"{json.dumps(value[:60], ensure_ascii=False)}..." if isinstance(value, str) else shown[:77] + "..."
 
 
 def _known_keys(model: type[BaseModel], location: Location) -> list[str]:

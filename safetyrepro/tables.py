@@ -26,6 +26,8 @@ REQUIRED = ("model", "benchmark", "config_id", "score")
 KEY = ("model", "benchmark", "config_id", "suite", "arm", "item_id", "repeat")
 TEXTS = (*KEY[:-1], "cluster", "template", "decoding", "scoring", "status", "tier")
 WHOLES = ("shots", "repeat")
+LARGEST_SCORE, LARGEST_WHOLE = 1e9, 10**15
+"""Sums of squares of scores stay numbers, and whole numbers stay exact."""
 _NEVER_EMPTY = ("model", "benchmark", "config_id", "item_id", "cluster")
 _AXES = ("template", "decoding", "shots", "scoring")
 _RECORD_COLUMNS = (*REQUIRED, "item_id", "suite", "arm", "cluster", *_AXES, "repeat", "status")
@@ -37,6 +39,8 @@ Row = Mapping[str, Any]
 class ScoreTable:
     """A validated score table."""
 
+    columns: tuple[str, ...]
+    """As the file names them."""
     frame: pd.DataFrame
     """One row per input row: text columns as `str` ("" where empty), `shots` and `repeat` as Int64, `score` as float64
     with NaN where there is none. `repeat` is 0 and `cluster` is the item where the table has no such column."""
@@ -84,7 +88,7 @@ def read_table(path: Path) -> ScoreTable:
         frame["repeat"] = pd.array([0] * len(frame), dtype="Int64")
     if "item_id" in columns and "cluster" not in columns:
         frame["cluster"] = frame["item_id"]
-    return ScoreTable(frame, "item_id" in columns, int(frame["score"].isna().sum()), nans)
+    return ScoreTable(tuple(columns), frame, "item_id" in columns, int(frame["score"].isna().sum()), nans)
 
 
 def read_rows(path: Path, what: str) -> tuple[list[str], Iterable[tuple[str, Row]]]:
@@ -110,6 +114,11 @@ def read_rows(path: Path, what: str) -> tuple[list[str], Iterable[tuple[str, Row
         raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; write the table as UTF-8.") from None
+
+
+def place(row: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """A row by its keys, for errors: `model 'a', repeat 0`."""
+    return ", ".join(f"{name} {int(row[name]) if name in WHOLES else repr(row[name])}" for name in keys)
 
 
 def records_to_table(records: Sequence[Record]) -> pd.DataFrame:
@@ -148,6 +157,8 @@ def _value(path: Path, where: str, name: str, value: Any) -> Any:
         number = _number(value)
         if number is None or math.isinf(number):
             raise wrong("a number or empty")
+        if abs(number) > LARGEST_SCORE:
+            raise wrong(f"a score of at most {LARGEST_SCORE:g} either way")
         return number
     if name in WHOLES:
         if value is None or value == "" or _is_nan(value):
@@ -155,6 +166,8 @@ def _value(path: Path, where: str, name: str, value: Any) -> Any:
         number = _number(value)
         if number is None or not number.is_integer() or number < 0:
             raise wrong("a whole number from 0")
+        if number > LARGEST_WHOLE:
+            raise wrong(f"a whole number of at most {LARGEST_WHOLE:g}")
         return int(number)
     if name not in TEXTS:
         return value
@@ -213,7 +226,9 @@ def _json_rows(path: Path) -> tuple[list[str], Iterable[tuple[str, Row]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = _decode(line)
+        except InputError as error:
+            raise InputError(f"{path}, line {number}: {error}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: not JSON ({error}).") from None
         if not isinstance(row, dict):
@@ -221,6 +236,19 @@ def _json_rows(path: Path) -> tuple[list[str], Iterable[tuple[str, Row]]]:
         rows.append((f"line {number}", row))
         columns.update(dict.fromkeys(row))
     return list(columns), rows
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"key {twice[:60]!r} stands twice in one object; give each once.")
+    return row
+
+
+# json.loads would build a decoder for every line, which doubles the time.
+_decode = json.JSONDecoder(object_pairs_hook=_once).decode
 
 
 def _parquet_rows(path: Path) -> tuple[list[str], Iterable[tuple[str, Row]]]:

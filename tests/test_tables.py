@@ -171,3 +171,38 @@ def test_records_become_a_table_that_reads_back(tmp_path: Path) -> None:
             frame.to_parquet(path)
         pd.testing.assert_frame_equal(read_table(path).frame, frame)
     assert records_to_table([]).columns.tolist() == frame.columns.tolist()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("a,b,c,1,1e308,,,", "score is '1e308', it should be a score of at most 1e+09 either way"),
+        ("a,b,c,1,-2e9,,,", "score is '-2e9'"),
+        (
+            "a,b,c,1,1,99999999999999999999999,,",
+            "shots is '99999999999999999999999', it should be a whole number of at",
+        ),
+        (
+            "a,b,c,1,1,,,99999999999999999999999",
+            "repeat is '99999999999999999999999', it should be a whole number of at",
+        ),
+    ],
+)
+def test_numbers_that_no_figure_could_hold(tmp_path: Path, row: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_table(table(tmp_path, f"{HEADER}{row}\n"))
+    assert "line 2" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_key_twice_in_one_row_is_refused(tmp_path: Path) -> None:
+    good = '{"model": "a", "benchmark": "b", "config_id": "c", "item_id": "1", "score": 1}\n'
+    path = table(tmp_path, good + good.replace('"1"', '"2"').replace("}", ', "score": 0}'), "t.jsonl")
+    with pytest.raises(InputError, match="line 2: key 'score' stands twice in one object"):
+        read_table(path)
+
+
+def test_the_columns_are_the_file_s_own(tmp_path: Path) -> None:
+    read = read_table(table(tmp_path, "model,benchmark,config_id,item_id,score\na,b,c,1,1\n"))
+    assert read.columns == ("model", "benchmark", "config_id", "item_id", "score")
+    assert {"repeat", "cluster"} < set(read.frame)

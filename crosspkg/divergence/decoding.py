@@ -140,7 +140,17 @@ def _vanishes_when_cut(pair: Pair) -> bool | None:
 
 
 _STATED_ELSEWHERE = frozenset(
-    ["suite", "suite_version", "model", "dataset_revision", "batch_size", "compute_dtype", "cached", "filter"]
+    [
+        "benchmark",
+        "suite",
+        "suite_version",
+        "model",
+        "dataset_revision",
+        "batch_size",
+        "compute_dtype",
+        "cached",
+        "filter",
+    ]
 )
 _READ = re.compile(
     r"metric|norm|extract|parser|filter|regex|strip|aggregat|weight|average|score|scorer|task|subtask|subject|group"

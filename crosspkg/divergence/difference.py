@@ -123,7 +123,7 @@ def diff_sides(a: Side, b: Side) -> Difference:
         score_b=_mean(b, scored),
         changed=tuple(item for item in comparison.items if item in comparison.changed),
         classes=tuple(_found(comparison, finding) for finding in comparison.found.values()),
-        warnings=(*a.warnings, *b.warnings, *_alarm(comparison)),
+        warnings=(*_other_items(comparison), *a.warnings, *b.warnings, *_alarm(comparison)),
         suites=_suites(comparison),
         within=within_sides(a, b, scored),
     )
@@ -133,6 +133,19 @@ def _suites(comparison: Comparison) -> tuple[Suite, Suite]:
     names, versions = comparison.meta("suite"), comparison.meta("suite_version")
     told = [[None if value is None else str(value) for value in pair] for pair in zip(names, versions, strict=True)]
     return Suite(*told[0]), Suite(*told[1])
+
+
+def _other_items(comparison: Comparison) -> list[str]:
+    """Equal ids of two benchmarks are other items, unless the two are names of the same one."""
+    named = [(pair.a.meta.get("benchmark"), pair.b.meta.get("benchmark")) for pair in comparison.pairs]
+    apart = dict.fromkeys((one, other) for one, other in named if one and other and one != other)
+    if not apart:
+        return []
+    one, other = next(iter(apart))
+    return [
+        f"The sides name different benchmarks ({comparison.a.name}: {one!r}; {comparison.b.name}: {other!r}). Unless "
+        "both are names of the same items, equal ids are other items, and what follows says nothing."
+    ]
 
 
 def _alarm(comparison: Comparison) -> list[str]:

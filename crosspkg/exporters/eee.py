@@ -53,7 +53,10 @@ class Exported:
 
     path: Path
     samples: Path
+    items: int
+    """Items with a score."""
     rows: int
+    """Records with a score, of all repeats."""
     without_score: int
 
 
@@ -69,7 +72,9 @@ def export_eee(folder: Path, out: Path, options: EeeOptions) -> list[Exported]:
         InputError: no records, none with a score, records without a model, or `out` is there already.
     """
     files = record_files(folder)
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    if out.is_file():
+        raise InputError(f"{out}: is a file; name a new folder with --out.")
+    if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: is there already and not empty; name a new folder with --out.")
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
@@ -93,7 +98,7 @@ def export_eee(folder: Path, out: Path, options: EeeOptions) -> list[Exported]:
 
 def _moved(one: Exported, temporary: Path, out: Path) -> Exported:
     path, samples = (out / file.relative_to(temporary) for file in (one.path, one.samples))
-    return Exported(path, samples, one.rows, one.without_score)
+    return Exported(path, samples, one.items, one.rows, one.without_score)
 
 
 def _cells(path: Path) -> list[tuple[str, str]]:
@@ -131,7 +136,8 @@ class _Cell:
             samples.unlink()
             return None
         write_json(aggregate, self._aggregate(first, place, identity, rows, checksum))
-        return Exported(aggregate, samples, rows, self._statuses.total() - rows)
+        items = sum(bool(scores) for scores in self._items.values())
+        return Exported(aggregate, samples, items, rows, self._statuses.total() - rows)
 
     def _records(self) -> Iterator[Record]:
         return (one for one in iterate_records(self._path) if (one.cell_id, one.metric) == self._cell)

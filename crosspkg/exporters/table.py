@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,14 +56,20 @@ def records_frame(folder: Path, metric: str | None = None) -> pd.DataFrame:
     return pd.concat(list(_frames(folder, metric)), ignore_index=True)
 
 
-def export_table(folder: Path, out: Path, metric: str | None = None) -> int:
+@dataclass(frozen=True)
+class Written:
+    """What a score table came to hold."""
+
+    rows: int
+    models: tuple[str, ...]
+    """In the order of the table."""
+
+
+def export_table(folder: Path, out: Path, metric: str | None = None) -> Written:
     """Write the score table of the records below `folder` to `out`, whole or not at all.
 
-    Returns:
-        How many rows were written.
-
     Raises:
-        InputError: as `records_frame`, or `out` has another ending than .csv, .jsonl or .parquet.
+        InputError: as `records_frame`, `out` has another ending than .csv, .jsonl or .parquet, or is a file of the run.
     """
     writers: dict[str, Callable[[Path], _Writer]] = {
         ".csv": _Csv,
@@ -73,24 +80,51 @@ def export_table(folder: Path, out: Path, metric: str | None = None) -> int:
     writer_of = writers.get(out.suffix.lower())
     if writer_of is None:
         raise InputError(f"{out}: a score table ends in .csv, .jsonl or .parquet.")
+    _check_not_of_the_run(folder, out)
     frames = _frames(folder, metric)
     out.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     os.close(handle)
     temporary, rows = Path(name), 0
+    models: dict[str, None] = {}
     try:
         writer = writer_of(temporary)
         try:
             for frame in frames:
                 writer.add(frame)
                 rows += len(frame)
+                models.update(dict.fromkeys(frame["model"].unique()))
         finally:
             writer.close()
         temporary.chmod(0o644)
         temporary.replace(out)
     finally:
         temporary.unlink(missing_ok=True)
-    return rows
+    return Written(rows, tuple(models))
+
+
+def _check_not_of_the_run(folder: Path, out: Path) -> None:
+    """Refuse to replace records, or any other file of the run; an earlier export in its folder may be replaced."""
+    for path in record_files(folder):
+        if out.exists() and out.samefile(path):
+            raise InputError(f"{out}: holds the records that would be exported; give --out another path.")
+    if out.is_file() and folder.resolve() in out.resolve().parents and not _is_export(out):
+        raise InputError(f"{out}: is a file of the run, not an earlier score table; give --out another path.")
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a file holds the columns that this module writes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if path.suffix.lower() == ".parquet":
+            return tuple(pq.read_schema(path).names) == COLUMNS
+        with path.open(encoding="utf-8") as stream:
+            first = stream.readline()
+        return first.strip() == ",".join(COLUMNS) or tuple(json.loads(first)) == COLUMNS
+    except (ValueError, TypeError, OSError, pa.ArrowException):
+        return False
 
 
 def _frames(folder: Path, metric: str | None) -> Iterator[pd.DataFrame]:

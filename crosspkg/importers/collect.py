@@ -15,6 +15,7 @@ from safetyrepro.crosspkg.importers.store import RecordFolder
 from safetyrepro.crosspkg.importers.summary import AGGREGATES, CAN_BE_ABSENT, Summary, TaskSummary
 from safetyrepro.crosspkg.importers.values import one_line
 from safetyrepro.errors import InputError
+from safetyrepro.plurals import counted
 
 if TYPE_CHECKING:
     from safetyrepro.progress import Progress
@@ -60,7 +61,7 @@ def import_logs(
                 if writer is not None:
                     writer.add(record)
             summary = import_one.summary()
-            bar.finish(f"{summary.rows} rows, {summary.items} items")
+            bar.finish(f"{counted(summary.rows, 'row')}, {counted(summary.items, 'item')}")
             tasks.append(summary)
             if writer is not None:
                 writer.end_run()

@@ -116,6 +116,9 @@ class RunImport:
 
     def _report(self, means: Mapping[str, Mean], recorded: Mapping[str, Recorded]) -> None:
         task, notes = self._run.identity.task, self._notes
+        own = self._run.identity.model
+        if own and self._model is not None and own != self._model:
+            notes.say(f"{task}: --model {self._model!r} is not used, since the log names its model: {own!r}.")
         if self._twice:
             notes.say(
                 f"{task}: {len(self._twice)} items stand in the log more than once, such as {_some(self._twice)}; each "

@@ -34,7 +34,9 @@ class RecordFolder:
     """A new folder of records, there whole once the block ends without an error, or not at all."""
 
     def __init__(self, folder: Path) -> None:
-        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        if folder.is_file():
+            raise InputError(f"{folder}: is a file; name a new folder with --out.")
+        if folder.exists() and any(folder.iterdir()):
             raise InputError(f"{folder}: is there already and not empty; name a new folder with --out.")
         self._folder = folder
         self._open: dict[str, _Shard] = {}

@@ -90,7 +90,12 @@ def _places(row: WireRow) -> dict[str, _Place]:
 
 def _exchange(item_id: str, record: Record, places: Mapping[str, Mapping[str, _Place]]) -> Exchange:
     numerics = (record.numerics or "").split("/")
-    meta: dict[str, Any] = {"suite": record.suite, "suite_version": record.suite_version, "model": record.model}
+    meta: dict[str, Any] = {
+        "suite": record.suite,
+        "suite_version": record.suite_version,
+        "model": record.model,
+        "benchmark": record.benchmark,
+    }
     if len(numerics) == 4:
         meta["compute_dtype"] = numerics[1]
     shared: dict[str, Any] = {

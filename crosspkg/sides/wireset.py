@@ -22,6 +22,8 @@ from safetyrepro.crosspkg.sides.responses import Answer, answers, usage_prompt_t
 from safetyrepro.crosspkg.sides.turns import Turn
 from safetyrepro.errors import InputError
 
+_TOLD = ("request", "prompt_token_ids", "response", "extracted", "gold", "meta")
+"""Fields that can tell why two sides differ; a file without any of them has scores at most."""
 NOT_SETTINGS = frozenset({"prompt", "messages", "model", "user", "stream", "stream_options", "metadata"})
 
 
@@ -79,11 +81,18 @@ def read_wireset(path: Path) -> Side:
     """Read a wire set.
 
     Raises:
-        InputError: no such file, no UTF-8, no rows, or a line that is no wire row (line and field named).
+        InputError: no such file, no UTF-8, no rows, a line that is no wire row (line and field named), or no row that
+            could tell why two sides differ.
     """
     rows = list(_rows(path))
     if not rows:
         raise InputError(f"{path}: holds no rows; a wire set has a JSON object a line, one a request.")
+    if all(getattr(row, name) is None for row in rows for name in _TOLD):
+        looks = " and looks like a score table, which safetyrepro grid reads" if rows[0].score is not None else ""
+        raise InputError(
+            f"{path}: is no wire set{looks}: no row holds a request, a response or anything else that could tell why "
+            f"two sides differ ({', '.join(_TOLD)})."
+        )
     named, nameless = _names(rows)
     exchanges: dict[tuple[str, int], Exchange] = {}
     for item_id, sent in named.items():

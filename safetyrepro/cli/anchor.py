@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from safetyrepro.cli.gating import gate_options
+from safetyrepro.cli.numbers import finite
+from safetyrepro.cli.outputs import OutFolder
 
 if TYPE_CHECKING:
     from safetyrepro.crosspkg.folder import Experiment
@@ -26,9 +28,7 @@ def anchor() -> None:
 
 @anchor.command()
 @click.argument("configs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder of the run; an unfinished one goes on."
-)
+@click.option("--out", required=True, type=OutFolder(), help="Folder of the run; an unfinished one goes on.")
 @click.option("--suite", "suites", multiple=True, metavar="SUITE[@RELEASE]", help="Only this suite; repeatable.")
 @click.option("--arm", "arms", multiple=True, type=click.Choice(ARMS), help="Only this arm; repeatable.")
 @click.option(
@@ -49,7 +49,9 @@ def anchor() -> None:
 @click.option("--redact", is_flag=True, help="Leave prompts and outputs out of the report.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="Folder of an earlier run to hold this one against.")
 @gate_options
-@click.option("--suite-timeout", type=click.FloatRange(1, 10**7), help="Stop a suite after this many seconds.")
+@click.option(
+    "--suite-timeout", type=click.FloatRange(1, 10**7), callback=finite, help="Stop a suite after this many seconds."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of sentences.")
 def run(
     configs: tuple[Path, ...],

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from safetyrepro.cli.outputs import OutFolder
+
 if TYPE_CHECKING:
     from safetyrepro.analysis.card.difference import Difference
     from safetyrepro.analysis.card.model import Card
@@ -44,7 +46,7 @@ def card() -> None:
 
 @card.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for card.json, card.md and card.html; else DIR.")
+@click.option("--out", type=OutFolder(), help="Folder for card.json, card.md and card.html; else DIR.")
 @click.option(
     "--tier", default="full", show_default=True, help="Tier of the stability results: full, core, conservative."
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from safetyrepro.cli.gating import gate_options
+from safetyrepro.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,7 @@ def _print(difference: Difference, parts: Attribution | None, asked: bool, *, re
     for warning in difference.warnings:
         click.echo(f"Note: {warning}", err=True)
     sides = f"{difference.a} against {difference.b}"
-    click.echo(f"{sides}: {difference.n} shared items, {difference.scored} scored by both")
+    click.echo(f"{sides}: {counted(difference.n, 'shared item')}, {difference.scored} scored by both")
     if any(suite.name is not None for suite in difference.suites):
         click.echo(f"Written by {_short(str(difference.suites[0]))}; and by {_short(str(difference.suites[1]))}")
     if difference.gap_points is not None and difference.score_a is not None and difference.score_b is not None:

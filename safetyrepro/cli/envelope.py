@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from safetyrepro.cli.numbers import finite
+from safetyrepro.cli.outputs import OutFolder
+from safetyrepro.plurals import counted
+
 if TYPE_CHECKING:
     from safetyrepro.envelope.grid import Envelope
+    from safetyrepro.envelope.verify import Verdict
 
-EXIT_FINDING = 1
+EXIT_FINDING, EXIT_INCONCLUSIVE = 1, 3
 DISCORDANT = (0.1, 0.2, 0.3, 0.5)
 """Shares of discordant items that a plan shows where none is named."""
 
@@ -39,15 +45,22 @@ def _narrowing(command: Any) -> Any:
 @envelope.command()
 @click.argument("grid", metavar="ENVELOPE", type=click.Path(path_type=Path))
 @_narrowing
-@click.option("--difference", type=click.FloatRange(0, 100, min_open=True), help="Difference to detect, in points.")
+@click.option(
+    "--difference",
+    type=click.FloatRange(0, 100, min_open=True),
+    callback=finite,
+    help="Difference to detect, in points.",
+)
 @click.option(
     "--discordant",
     type=click.FloatRange(0, 100, min_open=True),
+    callback=finite,
     help="Share of items on which exactly one of two models is right, in points of 100.",
 )
 @click.option(
     "--design-effect",
     type=click.FloatRange(min=1),
+    callback=finite,
     default=1.0,
     show_default=True,
     help="How many clustered items are worth one independent item.",
@@ -89,13 +102,15 @@ def plan(
         click.echo(json.dumps(body, indent=1, allow_nan=False))
         return
     _print_plan(body)
-    click.echo(f"\nNext: safetyrepro envelope seal {grid} --out sealed")
+    given = [*_again("--limit", [] if limit is None else [limit]), *_again("--model", models)]
+    given += [*_again("--benchmark", benchmarks), *_again("--data-dir", [] if data_dir is None else [data_dir])]
+    click.echo(f"\nNext: {shlex.join(['safetyrepro', 'envelope', 'seal', str(grid), *given, '--out', 'sealed'])}")
 
 
 @envelope.command()
 @click.argument("grid", metavar="ENVELOPE", type=click.Path(path_type=Path))
 @_narrowing
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the sealed run; empty or new.")
+@click.option("--out", required=True, type=OutFolder(), help="Folder of the sealed run; empty or new.")
 @click.option("--json", "as_json", is_flag=True, help="Print the seal as JSON.")
 def seal(
     grid: Path,
@@ -129,7 +144,8 @@ def seal(
         return
     for doubt in doubts:
         click.echo(f"Unverified: {doubt}")
-    click.echo(f"Sealed {cells} cells in {len(sealed.plan.shards)} shards: {out / 'plan.json'}")
+    shards = counted(len(sealed.plan.shards), "shard")
+    click.echo(f"Sealed {counted(cells, 'cell')} in {shards}: {out / 'plan.json'}")
     click.echo(f"Seal: {sealed.seal}")
     click.echo(f"Next: publish the seal, then run: safetyrepro envelope run {out}")
 
@@ -156,7 +172,8 @@ def run(folder: Path, data_dir: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(asdict(done), indent=1))
         return
     kept = f" ({done.kept} kept from before)" if done.kept else ""
-    click.echo(f"{done.cells} cells in {done.shards} shards{kept}, {done.rows} rows.")
+    shards = counted(done.shards, "shard")
+    click.echo(f"{counted(done.cells, 'cell')} in {shards}{kept}, {counted(done.rows, 'row')}.")
     click.echo(f"Seal: {done.seal}\nHead: {done.head}")
     click.echo(
         "Next: publish both; anybody can hold the folder to them: "
@@ -171,7 +188,9 @@ def run(folder: Path, data_dir: Path | None, as_json: bool) -> None:
 @click.option("--head", "published_head", metavar="H", help="The ledger's head as published (64 hex digits).")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def verify(folder: Path, published_seal: str | None, published_head: str | None, as_json: bool) -> int:
-    """Prove that the results in FOLDER are what their seal promised; ends with 1 where anything differs.
+    """Prove that the results in FOLDER are what their seal promised.
+
+    Ends with 1 where anything differs, with 3 where the plan was not run yet.
 
     \b
     Example:
@@ -187,6 +206,7 @@ def verify(folder: Path, published_seal: str | None, published_head: str | None,
     if as_json:
         body = {
             "holds": verdict.holds,
+            "started": verdict.started,
             "seal": verdict.seal,
             "head": verdict.head,
             "shards": {"as_promised": verdict.shards, "promised": verdict.promised},
@@ -196,23 +216,45 @@ def verify(folder: Path, published_seal: str | None, published_head: str | None,
             "problems": [{"where": one.where, "what": one.what} for one in verdict.problems],
         }
         click.echo(json.dumps(body, indent=1))
-        return 0 if verdict.holds else EXIT_FINDING
+        return _code(verdict)
     for doubt in verdict.unverified:
         click.echo(f"Unverified: {doubt}")
+    if not verdict.started:
+        planned = f"{counted(verdict.cells, 'cell')} in {counted(verdict.promised, 'shard')}"
+        click.echo(f"Seal: {verdict.seal}\nNot run yet: the plan is as sealed, and none of its {planned} has a result.")
+        click.echo(f"Next: safetyrepro envelope run {folder}")
+        return _code(verdict)
     for one in verdict.problems:
         click.echo(f"DIFFERS  {one.where}: {one.what}")
     click.echo(f"Seal: {verdict.seal}\nHead: {verdict.head or 'no ledger'}")
     if not verdict.holds:
-        click.echo(f"{len(verdict.problems)} differences; {verdict.shards} of {verdict.promised} shards are as sealed.")
+        click.echo(
+            f"{counted(len(verdict.problems), 'difference')}; {verdict.shards} of "
+            f"{counted(verdict.promised, 'shard')} as sealed."
+        )
         click.echo(
             "Next: get an unchanged copy, or go on with an unfinished run: safetyrepro envelope run " + str(folder)
         )
-        return EXIT_FINDING
-    click.echo(f"As sealed: {verdict.cells} cells in {verdict.shards} shards, {verdict.rows} rows.")
+        return _code(verdict)
+    click.echo(
+        f"As sealed: {counted(verdict.cells, 'cell')} in {counted(verdict.shards, 'shard')}, "
+        f"{counted(verdict.rows, 'row')}."
+    )
     if published_seal is None or published_head is None:
         click.echo("Its owner could have made all of it anew: hold it to a published --seal and --head.")
     click.echo(f"Next: safetyrepro grid {folder}")
     return 0
+
+
+def _code(verdict: Verdict) -> int:
+    if verdict.holds:
+        return 0
+    return EXIT_FINDING if verdict.problems else EXIT_INCONCLUSIVE
+
+
+def _again(option: str, values: Iterable[object]) -> list[str]:
+    """An option as it was given, for a command that is to follow."""
+    return [word for value in values for word in (option, str(value))]
 
 
 def _hex(option: str, value: str | None) -> None:
@@ -221,9 +263,15 @@ def _hex(option: str, value: str | None) -> None:
 
 
 def _envelope(path: Path, limit: int | None, models: tuple[str, ...], benchmarks: tuple[str, ...]) -> Envelope:
-    from safetyrepro.envelope.grid import load_envelope, narrowed
+    from safetyrepro.envelope.grid import cells, load_envelope, narrowed
+    from safetyrepro.errors import InputError
 
-    return narrowed(load_envelope(path), limit=limit, models=models, benchmarks=benchmarks)
+    chosen = narrowed(load_envelope(path), limit=limit, models=models, benchmarks=benchmarks)
+    try:
+        cells(chosen)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return chosen
 
 
 def _data(data_dir: Path | None) -> Path | None:
@@ -233,7 +281,9 @@ def _data(data_dir: Path | None) -> Path | None:
 
 
 def _print_plan(body: Mapping[str, Any]) -> None:
-    click.echo(f"Envelope {body['envelope']}: {len(body['cells'])} cells, {body['shards']} shards")
+    click.echo(
+        f"Envelope {body['envelope']}: {counted(len(body['cells']), 'cell')}, {counted(body['shards'], 'shard')}"
+    )
     tiers = list(body["tiers"])
     click.echo(f"\n{'benchmark':<14}{'items':>8}" + "".join(f"{tier:>14}" for tier in tiers) + "   (cells)")
     for name, one in body["benchmarks"].items():
@@ -242,8 +292,9 @@ def _print_plan(body: Mapping[str, Any]) -> None:
     click.echo(f"{'all':<14}{'':>8}" + "".join(f"{body['tiers'][tier]:>14}" for tier in tiers))
     for one in body["estimates"]:
         click.echo(
-            f"\n{one['model']}: {one['cells']} cells, {one['requests']:,} requests, {one['unique_requests']:,} of them "
-            f"different, {one['prompts']:,} prompts\n  {one['tokens']:,} tokens to read ({one['tokens_once']:,} with "
+            f"\n{one['model']}: {counted(one['cells'], 'cell')}, {counted(one['requests'], 'request')}, "
+            f"{one['unique_requests']:,} of them different, {counted(one['prompts'], 'prompt')}\n"
+            f"  {counted(one['tokens'], 'token')} to read ({one['tokens_once']:,} with "
             f"common beginnings once), up to {one['generated_at_most']:,} to write"
         )
         if one["seconds"] is not None:

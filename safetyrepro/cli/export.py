@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from safetyrepro.cli.outputs import OutFile, OutFolder
+from safetyrepro.plurals import counted
+
 
 @click.group()
 def export() -> None:
@@ -16,7 +19,7 @@ def export() -> None:
 
 @export.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The table: .csv, .jsonl or .parquet.")
+@click.option("--out", required=True, type=OutFile(), help="The table: .csv, .jsonl or .parquet.")
 @click.option("--metric", help="Take this metric's values, as the suite recorded them, instead of the scores.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of sentences.")
 def table(folder: Path, out: Path, metric: str | None, as_json: bool) -> int:
@@ -28,18 +31,21 @@ def table(folder: Path, out: Path, metric: str | None, as_json: bool) -> int:
     """
     from safetyrepro.crosspkg.exporters import export_table
 
-    rows = export_table(folder, out, metric)
+    written = export_table(folder, out, metric)
     if as_json:
-        click.echo(json.dumps({"table": str(out), "rows": rows, "metric": metric}, indent=1))
-    else:
-        click.echo(f"{rows} rows: {out}")
+        click.echo(json.dumps({"table": str(out), "rows": written.rows, "metric": metric}, indent=1))
+        return 0
+    click.echo(f"{counted(written.rows, 'row')}: {out}")
+    if len(written.models) > 1:
         click.echo(f"Next: safetyrepro grid {out}")
+    else:
+        click.echo("Next: this is one model; a ranking (safetyrepro grid) needs a folder with records of two.")
     return 0
 
 
 @export.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder; it gets a data/ folder.")
+@click.option("--out", required=True, type=OutFolder(), help="A new folder; it gets a data/ folder.")
 @click.option("--organization", default="unknown", show_default=True, help="Who provides the data.")
 @click.option(
     "--relationship",
@@ -76,6 +82,7 @@ def eee(
             {
                 "aggregate": str(one.path),
                 "samples": str(one.samples),
+                "items": one.items,
                 "rows": one.rows,
                 "records_without_score": one.without_score,
             }
@@ -84,7 +91,7 @@ def eee(
         click.echo(json.dumps({"schema": "0.3.0", "files": files}, indent=1))
         return 0
     for one in exported:
-        left = f", {one.without_score} records without a score left out" if one.without_score else ""
-        click.echo(f"{one.path}: {one.rows} items{left}")
+        left = f", {counted(one.without_score, 'record')} without a score left out" if one.without_score else ""
+        click.echo(f"{one.path}: {counted(one.items, 'item')}, {counted(one.rows, 'record')}{left}")
     click.echo(f"Next: eee-validate {out}/data/*/*/*/* (of the package every-eval-ever)")
     return 0

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from safetyrepro.cli.outputs import XmlFile
+
 if TYPE_CHECKING:
     from safetyrepro.crosspkg.gate import Verdict
 
-EXIT_FINDING = 1
+EXIT_FINDING, EXIT_INCONCLUSIVE = 1, 3
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -26,7 +28,7 @@ def gate_options(command: F) -> F:
                 help="Exit with 1 on spread=POINTS, class=ID, class=any, or drift=POINTS from a baseline; repeatable.",
             ),
             click.option("--suppress", type=click.Path(path_type=Path), help="YAML of accepted classes with reasons."),
-            click.option("--junit", type=click.Path(path_type=Path), help="Write the checks as JUnit XML."),
+            click.option("--junit", type=XmlFile(), help="Write the checks as JUnit XML."),
         )
     ):
         command = option(command)
@@ -34,7 +36,7 @@ def gate_options(command: F) -> F:
 
 
 def conclude(verdict: Verdict, junit: Path | None, *, quiet: bool) -> int:
-    """Write the JUnit file, say on standard error what failed, and give the exit code."""
+    """Write the JUnit file, say on standard error what failed or was not measured, and give the exit code."""
     from safetyrepro.crosspkg.junit import write_junit
 
     if junit is not None:
@@ -45,4 +47,8 @@ def conclude(verdict: Verdict, junit: Path | None, *, quiet: bool) -> int:
     if not quiet:
         for check in accepted:
             click.echo(f"Accepted: {check.message} ({check.accepted})", err=True)
-    return EXIT_FINDING if verdict.failed else 0
+    for check in verdict.unmeasured:
+        click.echo(f"Not measured: {check.suite}: {check.message}", err=True)
+    if verdict.failed:
+        return EXIT_FINDING
+    return EXIT_INCONCLUSIVE if verdict.unmeasured else 0

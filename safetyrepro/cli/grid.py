@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
+from safetyrepro.cli.outputs import OutFolder, not_an_input
+
 EXIT_FINDING = 1
 EXIT_INCONCLUSIVE = 3
-FEWEST_DRAWS = 9_999
+FEWEST_DRAWS, MOST_DRAWS = 9_999, 99_999
 
 
 @click.command()
@@ -29,7 +31,11 @@ FEWEST_DRAWS = 9_999
     help="Least shared items where two models were given different ones.",
 )
 @click.option(
-    "--draws", type=click.IntRange(min=FEWEST_DRAWS), default=FEWEST_DRAWS, show_default=True, help="Random draws."
+    "--draws",
+    type=click.IntRange(FEWEST_DRAWS, MOST_DRAWS),
+    default=FEWEST_DRAWS,
+    show_default=True,
+    help="Random draws.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the draws; recorded in the result.")
 @click.option(
@@ -38,7 +44,7 @@ FEWEST_DRAWS = 9_999
     metavar="WHAT",
     help="Exit with 1 on `reversal` (certified), `strict-reversal` (of point scores) or `rho=X` (rho_flip from X on).",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for grid.json and the page grid.html.")
+@click.option("--out", type=OutFolder(), help="Folder for grid.json and the page grid.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of sentences.")
 def grid(
     source: Path,
@@ -69,6 +75,8 @@ def grid(
     from safetyrepro.stability.source import benchmark_grids, read_scores
     from safetyrepro.stability.tierfile import tiers
 
+    for path in _files(out):
+        not_an_input(path, [source, *([] if tiers_file is None else [tiers_file])])
     known = tiers(tiers_file)
     settings = Settings(draws=draws, seed=SEED if seed is None else seed, min_shared=min_items)
     with progress(quiet=False) as watch:
@@ -77,7 +85,7 @@ def grid(
         result = grid_result(grids, known, tier, settings, watch)
     result["written_nan"] = scores.written_nan
     result["unfinished"] = list(scores.unfinished)
-    written = _write(result, out) if out is not None else ()
+    written = _write(result, _files(out))
     if as_json:
         click.echo(json.dumps(result, indent=1, allow_nan=False))
     else:
@@ -105,18 +113,24 @@ def _check(text: str) -> tuple[str, float]:
     return name, limit
 
 
-def _write(result: Mapping[str, Any], out: Path) -> tuple[Path, ...]:
+def _files(out: Path | None) -> tuple[Path, ...]:
+    return () if out is None else (out / "grid.html", out / "grid.json")
+
+
+def _write(result: Mapping[str, Any], files: tuple[Path, ...]) -> tuple[Path, ...]:
+    if not files:
+        return files
     from safetyrepro.atomic import write_json, write_text
     from safetyrepro.reports.grid import render_grid
 
     page = render_grid(result)
-    as_json, as_page = out / "grid.json", out / "grid.html"
-    write_json(as_json, result)
-    write_text(as_page, page)
-    return as_page, as_json
+    write_json(files[1], result)
+    write_text(files[0], page)
+    return files
 
 
 def _print(result: Mapping[str, Any]) -> None:
+    from safetyrepro.plurals import counted
     from safetyrepro.stability.words import title, verdict
 
     for name, summary in result["benchmarks"].items():
@@ -129,12 +143,13 @@ def _print(result: Mapping[str, Any]) -> None:
             shown = "" if tau is None else f", tau_R {tau:.2f}"
             weak = f" and {reached['weak']} with ties" if reached["weak"] else ""
             click.echo(
-                f"  {title(name)}: {reached['strict']} of {reached['possible']} strict orderings reached{weak}{shown}."
+                f"  {title(name)}: {reached['strict']} of {counted(reached['possible'], 'strict ordering')} "
+                f"reached{weak}{shown}."
             )
         for line in _dropped(summary):
             click.echo(f"  {line}")
     if result["written_nan"]:
-        click.echo(f"\n{result['written_nan']} scores are written NaN and count as missing.")
+        click.echo(f"\nWritten NaN, and counted as missing: {counted(result['written_nan'], 'score')}.")
     for cell in result["unfinished"]:
         click.echo(f"Not ended yet: {cell}", err=True)
 
@@ -153,6 +168,8 @@ def _figures(pair: Mapping[str, Any]) -> str:
 
 
 def _dropped(summary: Mapping[str, Any]) -> list[str]:
+    from safetyrepro.plurals import counted
+
     dropped = summary["dropped"]
     lines = []
     if dropped["configurations"]:
@@ -162,13 +179,13 @@ def _dropped(summary: Mapping[str, Any]) -> list[str]:
     left_out = sum(pair["items_left_out"] for pair in summary["pairs"])
     if left_out:
         lines.append(
-            f"Compared on shared items only: {left_out} scores of items that one of a pair lacks are left out."
+            f"Compared on shared items only; left out: {counted(left_out, 'score')} of items that one of a pair lacks."
         )
     if dropped["rows_without_score"]:
-        lines.append(f"{dropped['rows_without_score']} rows hold no score.")
+        lines.append(f"Without a score: {counted(dropped['rows_without_score'], 'row')}.")
     unparsed = dropped["statuses"].get("unparsed", 0)
     if unparsed:
-        lines.append(f"{unparsed} unparsed answers count with the score that the table gives them.")
+        lines.append(f"Counted with the score that the table gives them: {counted(unparsed, 'unparsed answer')}.")
     return lines
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from safetyrepro.cli.outputs import OutFolder
+from safetyrepro.plurals import counted
+
 if TYPE_CHECKING:
     from safetyrepro.crosspkg.importers import Summary
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(name="import")
 @click.argument("suite", type=click.Choice(["lm_eval", "helm", "inspect_ai"]))
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="A new folder for the records and import.json.")
+@click.option("--out", type=OutFolder(), help="A new folder for the records and import.json.")
 @click.option("--metric", help="Metric to take for the records' score; else the first of the log that lies in [0, 1].")
 @click.option("--model", help="The model's name, for logs that do not hold it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON instead of a table.")
@@ -47,7 +50,7 @@ def _show(summary: Summary, out: Path | None, suite: str, path: Path) -> None:
     for task in summary.tasks:
         version = f", {suite} {task.suite_version}" if task.suite_version else ""
         click.echo(one_line(f"{task.identity.task} ({task.identity.model or 'model not recorded'}{version})"))
-        click.echo(f"  {task.rows} rows, {task.items} items; score: {task.metric or 'none'}")
+        click.echo(f"  {counted(task.rows, 'row')}, {counted(task.items, 'item')}; score: {task.metric or 'none'}")
         body = {name: found for name, found in task.as_json()["metrics"].items() if name not in task.beside}
         width = max((len(name) for name in body), default=0)
         for name, found in body.items():

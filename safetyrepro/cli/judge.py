@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from safetyrepro.cli.numbers import finite
+from safetyrepro.cli.outputs import OutFolder
 from safetyrepro.judge.edit_names import EDITS
+from safetyrepro.plurals import counted
 
 if TYPE_CHECKING:
     from safetyrepro.judge.run import Outcome
@@ -33,7 +36,7 @@ def judge() -> None:
 )
 @click.option("--model", required=True, help="The judge's name at the endpoint.")
 @click.option("--judge", "label", help="Its name in the verdict table; else the model's.")
-@click.option("--out", required=True, type=FILE, help="Folder of the run; an unfinished one goes on.")
+@click.option("--out", required=True, type=OutFolder(), help="Folder of the run; an unfinished one goes on.")
 @click.option("--edit", "edits", multiple=True, type=click.Choice([*EDITS, "all"]), help="Targeted edit; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only this many questions.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Decides which ones.")
@@ -43,12 +46,19 @@ def judge() -> None:
     "--concurrency", default=4, show_default=True, type=click.IntRange(1, 64), help="Calls under way at once."
 )
 @click.option(
-    "--timeout", default=300.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds for a reply."
+    "--timeout",
+    default=300.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    callback=finite,
+    help="Seconds for a reply.",
 )
 @click.option("--attempts", default=5, show_default=True, type=click.IntRange(1, 20), help="Tries of a call in all.")
-@click.option("--price-in", type=click.FloatRange(min=0), help="Money per million prompt tokens.")
-@click.option("--price-out", type=click.FloatRange(min=0), help="Money per million tokens of a reply.")
-@click.option("--max-cost", type=click.FloatRange(min=0), help="Spend no more than this; needs both prices.")
+@click.option("--price-in", type=click.FloatRange(min=0), callback=finite, help="Money per million prompt tokens.")
+@click.option("--price-out", type=click.FloatRange(min=0), callback=finite, help="Money per million tokens of a reply.")
+@click.option(
+    "--max-cost", type=click.FloatRange(min=0), callback=finite, help="Spend no more than this; needs both prices."
+)
 @click.option("--max-total-tokens", type=click.IntRange(min=1), help="Use no more tokens than this.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of sentences.")
 def run(
@@ -130,7 +140,7 @@ def _tell(outcome: Outcome, summary: dict[str, Any], out: Path, *, as_json: bool
         click.echo(json.dumps(summary, indent=1))
     else:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome.statuses.items()))
-        click.echo(f"{outcome.planned} calls: {counts}.")
+        click.echo(f"{counted(outcome.planned, 'call')}: {counts}.")
         money = "" if summary["cost"] is None else f", cost {summary['cost']:.4f}"
         click.echo(f"{outcome.tokens.prompt} prompt tokens, {outcome.tokens.completion} of replies{money}.")
     for reason, count in sorted(outcome.failures.items(), key=lambda entry: -entry[1])[:NAMED]:
@@ -154,9 +164,12 @@ def _settings_wrong(outcome: Outcome) -> bool:
 @click.argument("verdicts", type=FILE)
 @click.option("--meta", type=FILE, help="Report of `judge meta` (--json) about the same judge, to stand beside.")
 @click.option("--answers", multiple=True, type=FILE, help="Answers of both sides, for length and style; repeatable.")
-@click.option("--out", type=FILE, help="Folder for judge-audit.html and judge-audit.json.")
+@click.option("--out", type=OutFolder(), help="Folder for judge-audit.html and judge-audit.json.")
 @click.option(
-    "--fail-on", type=click.FloatRange(0, 1), help="Exit 1 where a judge's share of order flips is at or over this."
+    "--fail-on",
+    type=click.FloatRange(0, 1),
+    callback=finite,
+    help="Exit 1 where a judge's share of order flips is at or over this.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of sentences.")
 def audit(
@@ -182,7 +195,10 @@ def audit(
     if len(table.frame) > MANY_ROWS:
         click.echo(f"Auditing {len(table.frame)} verdicts; many items take a while.", err=True)
     report = build_audit(table, source_name(verdicts), meta=beside, run=read_summary(verdicts))
-    _deliver(report, "audit", out, as_json=as_json, next_step="ask with --edit all for what causes its marks")
+    edited = all(found["edits"] is not None for found in report["judges"].values())
+    causes = "judge run --edit all shows what causes its marks"
+    step = "judge meta sets concrete factors beside it" if edited else causes
+    _deliver(report, "audit", out, as_json=as_json, next_step=step)
     rates = {name: _flip_rate(found) for name, found in report["judges"].items()}
     if fail_on is None:
         return 0
@@ -216,7 +232,7 @@ def _flip_rate(found: dict[str, Any]) -> float | None:
 @click.option("--sizes", type=FILE, help="Table of model and examples: how much it was trained on.")
 @click.option("--z-scored", is_flag=True, help="Standardise every benchmark over the models first.")
 @click.option("--draws", default=9_999, show_default=True, type=click.IntRange(999, 99_999), help="Bootstrap draws.")
-@click.option("--out", type=FILE, help="Folder for judge-meta.html and judge-meta.json.")
+@click.option("--out", type=OutFolder(), help="Folder for judge-meta.html and judge-meta.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of sentences.")
 def meta(
     results: tuple[Path, ...],

@@ -19,6 +19,7 @@ from safetyrepro.envelope.items import Items
 from safetyrepro.envelope.plan import grouped
 from safetyrepro.envelope.shard import ShardJob, execute, job_of, renderings, work_of
 from safetyrepro.errors import InputError
+from safetyrepro.plurals import counted
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _MATRIX = 1024
@@ -67,7 +68,7 @@ def estimate(
         InputError: the model, its tokenizer or items are not here, or a prompt cannot be rendered.
     """
     own = [cell for cell in found if cell.model.name == model.name]
-    say(f"{model.name}: rendering {len(own)} cells")
+    say(f"{model.name}: rendering {counted(len(own), 'cell')}")
     tokenizer = load_tokenizer(model.model)
     groups = grouped(own)
     asked = prompts = unique = tokens = once = generated = 0

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from safetyrepro.benchmarks.prompts import names as template_names
 from safetyrepro.config import Arm, BenchmarkSpec, Config, ModelSpec, Strict, cell_id, config_id, model_key
 from safetyrepro.errors import InputError
 from safetyrepro.strict_yaml import load_model
@@ -98,7 +99,28 @@ class Envelope(Strict):
             for field in change:
                 if field in _RESERVED:
                     raise ValueError(f"{where} changes {field!r}, which is not a level's to change")
+        for one in self.benchmarks:
+            self._check_templates(one)
         return self
+
+    def _check_templates(self, one: GridBenchmark) -> None:
+        known = template_names(one.benchmark.name)
+        at = self.benchmarks.index(one)
+        places = [("config", self.config), (f"benchmarks.{at}.config", one.config)]
+        for number, axis in enumerate(self.axes):
+            applies = one.levels.get(axis.name, tuple(level.name for level in axis.levels))
+            places += [
+                (f"axes.{number}.levels.{place}.config", level.config)
+                for place, level in enumerate(axis.levels)
+                if level.name in applies
+            ]
+        for where, change in places:
+            prompt = change.get("prompt")
+            template = prompt.get("template") if isinstance(prompt, dict) else None
+            if isinstance(template, str) and known and template not in known:
+                raise ValueError(
+                    f"{where}.prompt.template is {template!r}; {one.benchmark.name} has {', '.join(known)}"
+                )
 
     def _known(self, named: Mapping[str, Sequence[str]], where: str) -> None:
         axes = {axis.name: [level.name for level in axis.levels] for axis in self.axes}

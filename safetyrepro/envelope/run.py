@@ -29,6 +29,7 @@ from safetyrepro.envelope.plan import grouped
 from safetyrepro.envelope.seal import Sealed, check_against_world, read_sealed
 from safetyrepro.envelope.shard import Done, ShardJob, execute, job_of
 from safetyrepro.errors import InputError
+from safetyrepro.plurals import counted
 from safetyrepro.records import write_records
 
 if TYPE_CHECKING:
@@ -128,13 +129,13 @@ def _run(sealed: Sealed, items: Items, watch: Progress) -> Finished:
             done_cells += len(job.cells)
             tokens += done.tokens
             rate = done.tokens / seconds if seconds else 0.0
-            watch.say(f"  {job.name}: {len(done.records)} rows, {rate:,.0f} tokens/s")
+            watch.say(f"  {job.name}: {counted(len(done.records), 'row')}, {rate:,.0f} tokens/s")
             task.update(done_cells)
     finally:
         if engine is not None:
             engine.close()
     spent = time.monotonic() - started
-    task.finish(f"{done_cells} cells, {tokens / spent if spent else 0:,.0f} tokens/s")
+    task.finish(f"{counted(done_cells, 'cell')}, {tokens / spent if spent else 0:,.0f} tokens/s")
     return Finished(
         sealed.seal,
         entries[-1].hash if entries else sealed.seal,

@@ -14,6 +14,7 @@ from safetyrepro.envelope.ledger import LEDGER, Entry, read_lines
 from safetyrepro.envelope.run import SHARDS, shard_path
 from safetyrepro.envelope.seal import PLAN, SEAL, parse_plan, sealed_bytes, stated_seal
 from safetyrepro.errors import InputError
+from safetyrepro.plurals import counted
 from safetyrepro.progress import Progress
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ class Verdict:
     unverified: tuple[str, ...] = ()
     """What was sealed without a hash that was given beforehand."""
     problems: list[Problem] = field(default_factory=list)
+    started: bool = True
+    """Whether the folder holds any result, or any trace of one."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing differs."""
-        return not self.problems
+        """Whether there are results, and nothing differs."""
+        return self.started and not self.problems
 
     def add(self, where: str, what: str) -> None:
         """Note a difference."""
@@ -70,6 +73,9 @@ def verify(folder: Path, *, seal: str | None = None, head: str | None = None, wa
         head: the published head of the ledger.
         watch: progress.
 
+    Returns:
+        What was found; of a plan that was sealed and not run, and for which no head was published, that alone.
+
     Raises:
         InputError: the folder holds no sealed plan.
     """
@@ -83,6 +89,8 @@ def verify(folder: Path, *, seal: str | None = None, head: str | None = None, wa
                 f"{PLAN}, {SEAL}", f"the plan's SHA-256 is {found}, {SEAL} says {stated}: one of the two was changed"
             )
     except InputError as error:
+        if not (folder / SEAL).exists():
+            parse_plan(folder, content)
         verdict.add(SEAL, str(error))
     if seal is not None and seal != found:
         verdict.add(PLAN, f"its SHA-256 is {found}, the published seal is {seal}: this is another plan")
@@ -94,6 +102,10 @@ def verify(folder: Path, *, seal: str | None = None, head: str | None = None, wa
     verdict.promised = len(plan.shards)
     verdict.cells = sum(len(shard.cells) for shard in plan.shards)
     verdict.unverified = tuple(f"{one.what}: {one.reason}" for one in plan.unverified)
+    traces = (path for one in ("*.parquet", LEDGER, f"{SHARDS}/*") for path in folder.rglob(one))
+    if head is None and not verdict.problems and next(traces, None) is None:
+        verdict.started = False
+        return verdict
     entries = _ledger(folder, plan, found, verdict)
     if head is not None and head != verdict.head:
         known = head in {entry.hash for entry in entries.values()}
@@ -157,10 +169,12 @@ def _shard(
     where = f"{SHARDS}/{path.name}"
     if entry is None:
         also = "" if not path.exists() else "; its file is there, and no line vouches for it"
-        verdict.add(where, f"has no line in the ledger: its {len(shard.cells)} cells are missing{also}")
+        verdict.add(
+            where, f"has no line in the ledger: its {counted(len(shard.cells), 'cell')} {_are(shard)} missing{also}"
+        )
         return 0
     if not path.is_file():
-        verdict.add(where, f"is missing, with its {len(shard.cells)} cells")
+        verdict.add(where, f"is missing, with its {counted(len(shard.cells), 'cell')}")
         return 0
     if (found := facts.file_sha256(path)) != entry.sha256:
         verdict.add(where, f"was changed: its SHA-256 is {found}, the ledger says {entry.sha256}")
@@ -169,9 +183,13 @@ def _shard(
         verdict.add(where, "is no records file")
         return 0
     if len(rows) != entry.rows:
-        verdict.add(where, f"holds {len(rows)} rows, the ledger says {entry.rows}")
+        verdict.add(where, f"holds {counted(len(rows), 'row')}, the ledger says {entry.rows}")
     _contents(plan, shard, rows, where, seal, verdict, weights)
     return len(rows)
+
+
+def _are(shard: ShardFacts) -> str:
+    return "is" if len(shard.cells) == 1 else "are"
 
 
 def _rows(path: Path) -> list[dict[str, Any]] | None:

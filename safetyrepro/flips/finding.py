@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from safetyrepro.analysis.flips.signals import kind_of
+from safetyrepro.plurals import counted
 
 ALPHA = 0.05
 NAMED = 4
+POPULATIONS = {"old_correct": "among old-correct items", "label_free": "label-free"}
 
 Body = Mapping[str, Any]
 
@@ -43,7 +45,7 @@ def churn_sentence(entry: Body) -> str | None:
     source = "over its repeats" if churn["source"] == "repeats" else f"against its second run, {churn['source']}"
     start = (
         f"The old model loses {percent(churn['rate'])} of items to itself from one draw to another ({source}, "
-        f"{churn['items']} items); across the update it is {percent(churn['update_rate'])}"
+        f"{counted(churn['items'], 'item')}); across the update it is {percent(churn['update_rate'])}"
     )
     ci = churn["excess_ci"]
     if ci is None or ci[0] <= 0 <= ci[1]:
@@ -58,10 +60,10 @@ def stability_sentence(part: Body) -> str:
     stable, fragile = len(part["stable"]), len(part["fragile"])
     total = f"{part['configurations']} configurations"
     if not stable and not fragile:
-        return f"{part['benchmark']}: none of {part['items']} items flips under any of {total}."
+        return f"{part['benchmark']}: none of {counted(part['items'], 'item')} flips under any of {total}."
     return (
-        f"{part['benchmark']}: of {part['items']} items {stable} {_flip(stable)} under every one of {total} and "
-        f"{fragile} under some only; what flips under some only is not settled by the update alone."
+        f"{part['benchmark']}: of {counted(part['items'], 'item')} {stable} {_flip(stable)} under every one of {total} "
+        f"and {fragile} under some only; what flips under some only is not settled by the update alone."
     )
 
 
@@ -71,7 +73,7 @@ def gate_sentence(gate: Body, label: str = "") -> str:
     where = f" under {label}" if label else ""
     margin = percent(gate["margin"])
     if gate["rate"] is None:
-        return f"INCONCLUSIVE{where}: there is no item to judge {rate} on."
+        return f"INCONCLUSIVE{where}: the old model had no item right to lose, so that {rate} cannot be judged."
     shown = f"{percent(gate['rate'])} of {gate['items']}"
     if gate["verdict"] == "PASS":
         return f"PASS{where}: {rate} are shown to be below {margin} ({shown}, at most {percent(gate['upper'])})."
@@ -106,29 +108,41 @@ def signal_sentences(entry: Body) -> list[str]:
             sentences.append(f"{words}: {titles} {adds} to what the new model's confidence tells about flips.")
         else:
             sentences.append(
-                f"{words}: none of {len(rows)} signal{'s' if len(rows) > 1 else ''} is shown to add to what the new "
+                f"{words}: none of {counted(len(rows), 'signal')} is shown to add to what the new "
                 "model's confidence tells about flips."
             )
     return sentences
 
 
-def summary_sentence(summary: Body) -> str:
-    """Whether any signal wins everywhere."""
-    words = "Among old-correct items" if summary["population"] == "old_correct" else "Label-free"
-    comparable = summary["comparable"]
+def summary_sentences(summaries: Mapping[str, Body]) -> list[str]:
+    """Whether any signal wins everywhere, once for both populations where the same holds for both."""
+    said: dict[str, list[str]] = {}
+    for population, summary in summaries.items():
+        said.setdefault(_everywhere(summary), []).append(POPULATIONS[population])
+    return [f"{_capital(' and '.join(words))}: {sentence}" for sentence, words in said.items()]
+
+
+def _everywhere(summary: Body) -> str:
+    comparable, total = summary["comparable"], summary["updates"]
+    if total == 1:
+        enough = "has" if comparable else "does not have"
+        return (
+            f"the one task and update {enough} flips enough to compare signals; one is too few to say whether any wins "
+            "everywhere."
+        )
     if comparable < 2:
         return (
-            f"{words}: {comparable} of {summary['updates']} tasks and updates {'has' if comparable == 1 else 'have'} "
+            f"{comparable or 'none'} of {total} tasks and updates {'has' if comparable == 1 else 'have'} "
             "flips enough to compare signals, too few to say whether any wins everywhere."
         )
     if summary["everywhere"]:
         titles = _names([kind_of(signal).title for signal in summary["everywhere"]])
-        return f"{words}: over {comparable} comparable tasks and updates, {titles} added value in every one."
+        return f"over {comparable} comparable tasks and updates, {titles} added value in every one."
     best = summary["signals"][0] if summary["signals"] else None
     if best is None or not best["adds"]:
-        return f"{words}: no signal added value in any of {comparable} comparable tasks and updates."
+        return f"no signal added value in any of {comparable} comparable tasks and updates."
     return (
-        f"{words}: no signal wins everywhere; the most frequent, {kind_of(best['signal']).title}, added value in "
+        f"no signal wins everywhere; the most frequent, {kind_of(best['signal']).title}, added value in "
         f"{best['adds']} of {comparable} comparable tasks and updates."
     )
 
@@ -142,8 +156,9 @@ def next_steps(body: Body) -> list[str]:
         steps.append("Hold the update back, or route the riskiest items to the old model: the margin is broken.")
     elif any(gate["verdict"] == "INCONCLUSIVE" for gate in gates):
         steps.append("Run more items before release: the margin is neither kept nor broken on these.")
-    if any(entry["negative_flips"] for entry in entries):
-        steps.append("Read the lost items below: what they have in common is what the update broke.")
+    lost = _read_the_lost(body)
+    if lost is not None:
+        steps.append(lost)
     few = [entry for entry in entries if entry["signal_study"] and entry["signal_study"]["old_correct"]["reason"]]
     if few:
         steps.append("Run more items before choosing a signal: there are too few flips to compare signals on.")
@@ -156,10 +171,34 @@ def next_steps(body: Body) -> list[str]:
         )
     left = max(sum(entry["left_out"].values()) for entry in entries)
     if left:
-        steps.append(f"Up to {left} items were left out, not asked of both models or without a score: look why.")
+        steps.append(f"Left out: up to {counted(left, 'item')}, not asked of both models or without a score: look why.")
     if all(entry["churn"] is None for entry in entries):
         steps.append("Run the old model again (repeats, or --again): without its own churn some flips may be noise.")
     return steps or ["Nothing asks for action: no item that the old model had right is lost."]
+
+
+def _read_the_lost(body: Body) -> str | None:
+    """What to make of the lost items, as far as the finding carries it."""
+    entries = entries_of(body)
+    if not any(entry["negative_flips"] for entry in entries):
+        return None
+    stable = sum(len(part["stable"]) for part in body["stability"])
+    if stable:
+        return (
+            f"Read the {counted(stable, 'item')} lost under every configuration first: what they have "
+            "in common is what the update broke."
+        )
+    if any(entry["mcnemar"]["p"] <= ALPHA / len(entries) and (entry["difference"] or 0) < 0 for entry in entries):
+        return "Read the lost items: what they have in common is what the update broke."
+    if body["stability"]:
+        return (
+            "Settle the configuration that the update will run under before reading lost items: none is lost under "
+            "every one, and no fall in accuracy is shown under any."
+        )
+    return (
+        "Run more items before looking for a cause: the lost items are no more, beside those won, than chance would "
+        "show."
+    )
 
 
 def percent(share: float | None) -> str:
@@ -184,8 +223,8 @@ def _flips(body: Body, entry: Body) -> str:
     if entry["nfr_old_correct"] is not None:
         rate += f"; {percent(entry['nfr_old_correct'])} of the {entry['old_correct']} that the old model had right"
     return (
-        f"From {body['old']} to {body['new']}, {lost} of {entry['items']} items {'is' if lost == 1 else 'are'} lost "
-        f"({rate}) and {won} {'is' if won == 1 else 'are'} won."
+        f"From {body['old']} to {body['new']}, {lost} of {counted(entry['items'], 'item')} "
+        f"{'is' if lost == 1 else 'are'} lost ({rate}) and {won} {'is' if won == 1 else 'are'} won."
     )
 
 
@@ -195,6 +234,8 @@ def _balance(entry: Body) -> str:
     if p <= ALPHA and entry["difference"]:
         direction = "rises" if entry["difference"] > 0 else "falls"
         return f"Accuracy {direction} from {before} to {after} ({p_text(p)})."
+    if not entry["negative_flips"] and not entry["positive_flips"]:
+        return f"Accuracy stays at {after}."
     return (
         f"Accuracy goes from {before} to {after}, which lost and won items by chance would show as well ({p_text(p)})."
     )
@@ -206,6 +247,10 @@ def _rows(entry: Body, population: str) -> list[Body]:
 
 def _between(ci: Sequence[float] | None) -> str:
     return "" if ci is None else f" ({percent(ci[0])} to {percent(ci[1])} at 95%)"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _flip(count: int) -> str:

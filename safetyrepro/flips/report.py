@@ -106,8 +106,6 @@ def build_flips(
 
 def _paired(old: pd.DataFrame, new: pd.DataFrame, question: Question, comparison: Comparison) -> PairedItems:
     by = question.by or ("category" if "category" in old else "cluster")
-    if by not in old:
-        raise InputError(f"--by is {by!r}, the table has no such column; found {', '.join(map(str, old.columns))}.")
     paired = pair_items(old, new, right_at=question.right_at, by=by)
     if not paired.items:
         left = paired.left_out
@@ -160,11 +158,13 @@ def _churn(
 def _gates(paired: PairedItems, question: Question, tests: int) -> list[Gate]:
     """A gate per margin; over several configurations a failure is held to its share of the level.
 
-    PASS of all needs no correction (each has to be shown), FAIL of any does.
+    PASS of all needs no correction (each has to be shown), FAIL of any does. Where the old model had nothing right
+    there is nothing to lose, so that keeping a margin shows nothing: such a gate is judged on no item.
     """
     gates = []
+    none = not paired.old_right.any()
     for metric, margin in question.margins.items():
-        kept = paired.old_right if metric == "nfr_old_correct" else np.ones(len(paired.items), dtype=np.bool_)
+        kept = paired.old_right if none or metric == "nfr_old_correct" else np.ones(len(paired.items), dtype=np.bool_)
         clusters = [cluster for cluster, member in zip(paired.clusters, kept.tolist(), strict=True) if member]
         gates.append(non_inferiority(paired.negative[kept], clusters, margin, metric=metric, failing=ALPHA / tests))
     return gates

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetyrepro.analysis.flips.pairing import RIGHT_AT, counted_scores
 from safetyrepro.errors import InputError
 from safetyrepro.records import Record, read_records
-from safetyrepro.tables import KEY, read_table, records_to_table
+from safetyrepro.tables import KEY, ScoreTable, place, read_table, records_to_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,8 @@ class Outcomes:
 
     frame: pd.DataFrame
     """Columns and types as `safetyrepro.tables.read_table` gives them; from records also texts and options."""
+    columns: tuple[str, ...]
+    """Columns as the sources name them, without those that reading adds."""
     unfinished: tuple[str, ...] = ()
     """Cells of a run that have not ended."""
 
@@ -39,7 +42,7 @@ def read_outcomes(paths: Sequence[Path]) -> Outcomes:
     """
     import pandas as pd
 
-    read = [_from_folder(path) if path.is_dir() else Outcomes(_from_table(path)) for path in paths]
+    read = [_from_folder(path) if path.is_dir() else _from_table(path) for path in paths]
     frame = read[0].frame if len(read) == 1 else pd.concat([part.frame for part in read], ignore_index=True)
     for name in ("suite", "arm"):
         if name in frame:
@@ -47,12 +50,13 @@ def read_outcomes(paths: Sequence[Path]) -> Outcomes:
     keys = [name for name in KEY if name in frame]
     twice = frame[frame.duplicated(keys)]
     if len(twice):
-        row = ", ".join(f"{name} {twice.iloc[0][name]!r}" for name in keys)
         where = " and ".join(str(path) for path in paths)
+        row = place(dict(twice.iloc[0]), keys)
         raise InputError(
             f"{where}: hold two rows for {row}; give each once, or number repeated runs in a repeat column."
         )
-    return Outcomes(frame, tuple(name for part in read for name in part.unfinished))
+    columns = dict.fromkeys(name for part in read for name in part.columns)
+    return Outcomes(frame, tuple(columns), tuple(name for part in read for name in part.unfinished))
 
 
 def find_model(frame: pd.DataFrame, name: str, option: str) -> str:
@@ -69,14 +73,54 @@ def find_model(frame: pd.DataFrame, name: str, option: str) -> str:
     raise InputError(f"{option} is {name!r}, the table holds {', '.join(map(repr, models[:12]))}{hint}")
 
 
-def _from_table(path: Path) -> pd.DataFrame:
-    table = read_table(path)
+def find_column(outcomes: Outcomes, name: str, option: str) -> None:
+    """Refuse a column that the sources lack.
+
+    Raises:
+        InputError: the message names those there are.
+    """
+    if name not in outcomes.columns:
+        raise InputError(f"{option} is {name!r}, the table has no such column; found {', '.join(outcomes.columns)}.")
+
+
+def right_from(frame: pd.DataFrame, models: Collection[str], benchmarks: Collection[str], given: float | None) -> float:
+    """From which score on an item is right.
+
+    Args:
+        frame: as `read_outcomes` gives it.
+        models: those that are compared.
+        benchmarks: those that they are compared on.
+        given: what the user asked for; by default 0.5, which means something for scores from 0 to 1 alone.
+
+    Raises:
+        InputError: scores lie outside [0, 1] and nothing was asked for, or no score of a benchmark can reach what was.
+    """
+    asked = frame[frame["model"].isin(list(models))]
+    for benchmark in sorted(benchmarks):
+        scores = counted_scores(asked[asked["benchmark"] == benchmark]).dropna()
+        outside = scores[(scores < 0) | (scores > 1)]
+        if given is None and len(outside):
+            raise InputError(
+                f"{benchmark}: {len(outside)} of {len(scores)} scores lie outside 0 to 1, the first is "
+                f"{outside.iloc[0]:g}; say with --right-at from which score on an item is right, or divide them."
+            )
+        largest = max(1.0, float(scores.max())) if len(scores) else 1.0
+        if given is not None and given > largest:
+            raise InputError(
+                f"--right-at is {given:g}, but no score of {benchmark} is above {largest:g}, so that nothing could be "
+                "right; name a score that can be reached."
+            )
+    return RIGHT_AT if given is None else given
+
+
+def _from_table(path: Path) -> Outcomes:
+    table: ScoreTable = read_table(path)
     if not table.item_level:
         raise InputError(
             f"{path}: has no item_id column, so that its rows are cell means; flips are counted item by item: "
             "give a table with one row per item."
         )
-    return table.frame
+    return Outcomes(table.frame, table.columns)
 
 
 def _from_folder(folder: Path) -> Outcomes:
@@ -96,7 +140,7 @@ def _from_folder(folder: Path) -> Outcomes:
     frame[OPTIONS] = pd.Series([_options(record) for record in records], dtype="object", index=frame.index)
     if any(record.benchmark == "bbq" for record in records):
         frame["category"] = [_category(record) for record in records]
-    return Outcomes(frame, unfinished)
+    return Outcomes(frame, tuple(map(str, frame.columns)), unfinished)
 
 
 def _records(folder: Path) -> tuple[list[Record], tuple[str, ...]]:

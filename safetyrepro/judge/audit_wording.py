@@ -7,6 +7,7 @@ from typing import Any
 
 from safetyrepro.judge.edit_names import CONTENT_EDITS, SURFACE_EDITS
 from safetyrepro.judge.wording import listed, relation
+from safetyrepro.plurals import counted
 
 EVEN = 0.5
 CLEAR = 0.1
@@ -23,7 +24,7 @@ def judge_verdict(name: str, judge: Mapping[str, Any], meta: Mapping[str, Any] |
     clauses = (_unparsed(judge), _position(judge), _edits(judge), _length(judge), _weights(judge), _beside(judge, meta))
     said = [clause for clause in clauses if clause]
     if not said:
-        return f"{name}: nothing that it follows is established on {judge['items']} items."
+        return f"{name}: nothing that it follows is established on {counted(judge['items'], 'item')}."
     return f"{name}: {'; '.join(said)}."
 
 
@@ -39,6 +40,24 @@ def audit_finding(report: Mapping[str, Any]) -> str:
             f"Krippendorff's alpha {every['alpha']:.2f}{interval} (1 perfect, 0 chance)."
         )
     return " ".join(sentences)
+
+
+def order_step(judges: Mapping[str, Mapping[str, Any]]) -> str:
+    """What to do about the order of the answers: ask in both, or count what both orders agree on."""
+    lacking, differing = [], []
+    for name, judge in judges.items():
+        detail = judge["detail"]
+        asked = 0 if detail is None else detail["comparisons"]
+        if judge["both_orders"] < asked or not asked:
+            lacking.append(f"{name} has a verdict in both for {judge['both_orders']} of {counted(asked, 'comparison')}")
+        elif detail["flips"]["count"]:
+            same = asked - detail["flips"]["count"]
+            differing.append(f"{same} of {counted(asked, 'comparison')} of {name}")
+    if lacking:
+        return f"Ask in both orders, and count a comparison only where both say the same: {listed(lacking)}."
+    if differing:
+        return f"Count a comparison only where both orders say the same, as they do in {listed(differing)}."
+    return "Count every comparison: all were asked in both orders, and the answers' changing places turned no verdict."
 
 
 def _unparsed(judge: Mapping[str, Any]) -> str:

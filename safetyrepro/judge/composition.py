@@ -107,7 +107,7 @@ def factors_from_options(options: tuple[str, ...]) -> Composition:
             Benchmark(name=column.removeprefix("-").strip(), invert=column.startswith("-")) for column in columns
         )
     try:
-        return Composition(name="given on the command line", factors=factors)
+        return Composition(name="the command line", factors=factors)
     except ValueError as error:
         raise InputError(f"--factor: {_reason(error)}.") from None
 

@@ -60,8 +60,8 @@ def build_meta(plan: MetaPlan) -> dict[str, Any]:
         wanted = ", ".join(b.name for group in plan.composition.factors.values() for b in group)
         held = ", ".join(name for table in sources.tables for name in table.columns)[:300] or "nothing"
         raise InputError(
-            f"No benchmark of {plan.composition.name} stands in the tables (columns: {held}); wanted are "
-            f"{wanted[:300]}. Name your own with --factor NAME=COLUMN,COLUMN or --composition."
+            f"The tables have no column of the benchmarks that {plan.composition.name} names ({wanted[:300]}). They "
+            f"have: {held}. Name some of those with --factor NAME=COLUMN,COLUMN or --composition FILE."
         )
     strata = _strata(plan, joined)
     factors, per_model = {}, {}

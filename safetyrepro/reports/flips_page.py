@@ -21,8 +21,9 @@ from safetyrepro.flips.finding import (
     percent,
     signal_sentences,
     stability_sentence,
-    summary_sentence,
+    summary_sentences,
 )
+from safetyrepro.plurals import counted
 from safetyrepro.reports import flips_plots
 from safetyrepro.reports.visible import LONGEST, cleaned, cut, plain
 
@@ -49,12 +50,12 @@ def render_flips(body: Entry) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=percent, plain=plain, signed=_signed, between=_between, p_text=p_text, title_of=_title
+        counted=counted, percent=percent, plain=plain, signed=_signed, between=_between, p_text=p_text, title_of=_title
     )
     environment.globals.update(cut=cut, LONGEST=LONGEST, PROMPT_SHOWN=PROMPT_SHOWN)
     if "updates" in body:
         return environment.get_template("signals.html.jinja").render(
-            summaries=[summary_sentence(summary) for summary in body["summary"].values()],
+            summaries=summary_sentences(body["summary"]),
             summary=body["summary"],
             sections=[_section(entry, number) for number, entry in enumerate(body["updates"])],
             method=body["method"],
@@ -69,7 +70,7 @@ def render_flips(body: Entry) -> str:
             for gate in entry["gates"]
         ],
         stability=[stability_sentence(part) for part in body["stability"]],
-        summaries=[summary_sentence(summary) for summary in body.get("summary", {}).values()],
+        summaries=summary_sentences(body.get("summary", {})),
         steps=next_steps(body),
         rates=Markup(flips_plots.rate_figure(entries)) if len(entries) > 1 else None,  # noqa: S704
         left_out_rows=max(0, len(entries) - flips_plots.ROWS),

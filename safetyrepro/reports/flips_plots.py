@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from safetyrepro.analysis.flips.signals import kind_of
+from safetyrepro.reports.labels import labels
 from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE, WIDTH, beside
 from safetyrepro.reports.svg import as_svg
-from safetyrepro.reports.visible import plain
 
 CURVES = 5
 """Signals whose curves are drawn; the table has them all."""
@@ -47,8 +47,8 @@ def added_figure(entry: Entry, number: int) -> str:
     ]
     name = f"added{number}"
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
-        labels = [plain(row["signal"], 26) if population == "old-correct" else "" for row, population, _ in rows]
-        figure, axes = _forest(labels, [int(population == "label-free") for _, population, _ in rows])
+        names = [str(row["signal"]) for row, _, _ in rows]
+        figure, axes = _forest(names, [int(population == "label-free") for _, population, _ in rows])
         for y, (_, population, values) in enumerate(rows):
             colour = COLOURS[0] if values["verdict"] == "adds value" else GREY
             low, high = values["added_value_ci"] or (values["added_value"],) * 2
@@ -73,9 +73,10 @@ def routing_figure(entry: Entry, number: int) -> str:
         )
         _curve(axes, chance, GREY, "random", ls=(0, (4, 3)))
         _curve(axes, oracle, GREY, "oracle", ls=(0, (1, 2)))
+        titles = labels((kind_of(row["signal"]).title for row in routed["signals"][:CURVES]), 40)
         for place, row in enumerate(routed["signals"][:CURVES]):
             colour = COLOURS[place % len(COLOURS)]
-            _curve(axes, row["curve"], colour, plain(kind_of(row["signal"]).title, 40), marker=MARKERS[place])
+            _curve(axes, row["curve"], colour, titles[kind_of(row["signal"]).title], marker=MARKERS[place])
         axes.axhline(100 * routed["target_nfr"], color=INK, lw=0.8)
         axes.text(100, 100 * routed["target_nfr"], "target ", ha="right", va="bottom", fontsize=8, color=INK)
         axes.set_xlim(0, 100)
@@ -93,18 +94,19 @@ def _curve(axes: Axes, curve: Entry, colour: str, label: str, **line: Any) -> No
     axes.plot(x, y, color=colour, lw=1.6, label=label, ms=4, markevery=max(1, len(x) // 8), **line)
 
 
-def _forest(labels: Sequence[str], second: Sequence[int]) -> tuple[Figure, Axes]:
-    """Axes with a row per label, closer together where a row is the second of its label."""
+def _forest(names: Sequence[str], second: Sequence[int]) -> tuple[Figure, Axes]:
+    """Axes with a row per name; a row that is the second of its name has no label."""
     top, bottom = 0.08, 0.52
-    height = top + bottom + ROW * len(labels)
+    height = top + bottom + ROW * len(names)
     figure = Figure(figsize=(WIDTH, height))
     axes = figure.add_axes((LEFT, bottom / height, RIGHT - LEFT, 1 - (top + bottom) / height))
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_ylim(len(names) - 0.5, -0.5)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0, pad=7)
     axes.grid(axis="x", color="#eceff2", lw=0.8)
     axes.set_axisbelow(True)
     axes.set_yticks([y for y, skipped in enumerate(second) if not skipped])
-    axes.set_yticklabels([plain(label, 26) for label, skipped in zip(labels, second, strict=True) if not skipped])
+    short = labels(names, 26)
+    axes.set_yticklabels([short[name] for name, skipped in zip(names, second, strict=True) if not skipped])
     return figure, axes

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from safetyrepro.plurals import counted
 from safetyrepro.reports import grid_plots
 from safetyrepro.reports.visible import cleaned, plain
 from safetyrepro.stability.words import headline, next_steps, title, verdict
@@ -37,7 +38,7 @@ def render_grid(result: Result) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(two=_two, p=_p, plain=plain, levels=grid_plots.short_label)
+    environment.filters.update(counted=counted, two=_two, p=_p, plain=plain, levels=grid_plots.short_label)
     environment.globals.update(verdict=verdict, title=title, ORDERS=LISTED_ORDERS)
     return environment.get_template("grid.html.jinja").render(
         result=result,

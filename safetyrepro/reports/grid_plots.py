@@ -11,15 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from safetyrepro.reports.labels import labels
 from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE
 from safetyrepro.reports.svg import as_svg
-from safetyrepro.reports.visible import plain
 
 ROWS = 120
 """Configurations that a figure draws."""
 NUMBERED = 8
 """Models up to which a heat map writes the score into the cell."""
 WIDTH, LEFT, ROW = 5.4, 0.42, 0.17
+LEGEND_LINE, IN_A_LINE = 0.16, 3
+"""Inches of a line of the legend, and how many models stand in it."""
 SHADES = LinearSegmentedColormap.from_list("scores", ["#f7fbff", "#6baed6", "#08306b"])
 
 Summary = Mapping[str, Any]
@@ -48,7 +50,10 @@ def heat_figure(summary: Summary, name: str) -> str:
                     numbered=len(models) <= NUMBERED,
                 )
         axes.set_xticks(np.arange(len(models)) + 0.5)
-        axes.set_xticklabels([plain(model, 22) for model in models], fontsize=7.5, rotation=18, ha="left")
+        # Rising to the left, over the configurations' names: no label leaves the figure, however long the last one is.
+        axes.set_xticklabels(
+            labels(models, 22).values(), fontsize=7.5, rotation=-18, ha="right", va="bottom", rotation_mode="anchor"
+        )
         axes.xaxis.tick_top()
         _configurations(axes, rows, offset=0.5)
         axes.set_ylim(len(rows), 0)
@@ -61,11 +66,13 @@ def rank_figure(summary: Summary, name: str) -> str:
         row for row in summary["configurations"] if row["configuration"] not in summary["dropped"]["configurations"]
     ]
     rows, models = rows[:ROWS], summary["models"]
+    short = labels(models, 22)
+    named = models[: len(COLOURS)]
     ranks = np.array([_ranks([_score(row, model) for model in models]) for row in rows])
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure, axes = _canvas(len(rows), top=0.55)
+        figure, axes = _canvas(len(rows), top=0.39 + LEGEND_LINE * -(-len(named) // IN_A_LINE))
         steps = np.arange(len(rows)) + 0.5
-        for number, model in enumerate(models):
+        for number in range(len(models)):
             nudge = (number - (len(models) - 1) / 2) * 0.07
             axes.plot(
                 ranks[:, number] + nudge,
@@ -74,7 +81,6 @@ def rank_figure(summary: Summary, name: str) -> str:
                 marker=MARKERS[number % len(MARKERS)],
                 ms=3.4,
                 lw=1.5,
-                label=plain(model, 26),
             )
         axes.set_xlim(0.6, len(models) + 0.4)
         axes.set_xticks(range(1, len(models) + 1))
@@ -82,12 +88,12 @@ def rank_figure(summary: Summary, name: str) -> str:
         axes.set_xticklabels([f"rank {rank}" for rank in range(1, len(models) + 1)], fontsize=7.5)
         _configurations(axes, rows, offset=0.5)
         axes.set_ylim(len(rows), 0)
-        for number, model in enumerate(models[: len(COLOURS)]):
-            height = figure.get_figheight()
+        for number, model in enumerate(named):
+            line, place = divmod(number, IN_A_LINE)
             figure.text(
-                0.02 + number / max(3, len(models)) * 0.96,
-                1 - 0.13 / height,
-                f"{'●■◆▲▼✚'[number]} {plain(model, 18)}",
+                0.01 + place / IN_A_LINE * 0.99,
+                1 - (0.13 + LEGEND_LINE * line) / figure.get_figheight(),
+                f"{'●■◆▲▼✚'[number]} {short[model]}",
                 color=COLOURS[number],
                 fontsize=7.5,
                 fontweight="bold",
@@ -122,11 +128,9 @@ def band_figure(pair: Mapping[str, Any], by_label: Mapping[str, Mapping[str, Any
         axes.set_ylim(len(rows), 0)
         axes.set_xlabel("difference of cell scores", fontsize=8)
         _configurations(axes, [by_label[row["configuration"]] for row in rows], offset=0.5)
-        height = figure.get_figheight()
-        figure.text(LEFT, 1 - 0.14 / height, f"← {plain(pair['b'], 30)} ahead", color=COLOURS[1], fontsize=8)
-        figure.text(
-            0.98, 1 - 0.32 / height, f"{plain(pair['a'], 30)} ahead →", color=COLOURS[0], fontsize=8, ha="right"
-        )
+        height, short = figure.get_figheight(), labels((pair["a"], pair["b"]), 40)
+        figure.text(LEFT, 1 - 0.14 / height, f"← {short[pair['b']]} ahead", color=COLOURS[1], fontsize=8)
+        figure.text(0.98, 1 - 0.32 / height, f"{short[pair['a']]} ahead →", color=COLOURS[0], fontsize=8, ha="right")
         return as_svg(figure, name)
 
 
@@ -141,10 +145,11 @@ def variance_figure(summary: Summary, name: str) -> str:
             axes.barh(y + 0.5, 100 * term["share"], height=0.62, color=colour)
             if term["noise"] is not None:
                 axes.plot([100 * term["noise"]] * 2, [y + 0.14, y + 0.86], color=INK, lw=1.6)
-            df = f"  df {term['df']}" if term["df"] else ""
+            df = f", df {term['df']}" if term["df"] else ""
             axes.annotate(
                 f"{100 * term['share']:.1f}%{df}",
-                (max(0.0, 100 * term["share"]), y + 0.5),
+                # Right of the noise line too, which would run through the figures.
+                (100 * max(0.0, term["share"], term["noise"] or 0.0), y + 0.5),
                 xytext=(4, 0),
                 textcoords="offset points",
                 va="center",
@@ -175,7 +180,9 @@ def _canvas(rows: int, *, top: float, bottom: float = 0.08, row: float = ROW) ->
 def _configurations(axes: Axes, rows: Sequence[Mapping[str, Any]], *, offset: float) -> None:
     """Name every row by its axes, with a line where the first of them changes."""
     axes.set_yticks(np.arange(len(rows)) + offset)
-    axes.set_yticklabels([plain(short_label(row), 44) for row in rows], fontsize=6.3)
+    names = [short_label(row) for row in rows]
+    short = labels(names, 44)
+    axes.set_yticklabels([short[name] for name in names], fontsize=6.3)
     for y in range(1, len(rows)):
         if _first(rows[y]) != _first(rows[y - 1]):
             axes.axhline(y, color=GREY, lw=0.6)
@@ -185,7 +192,7 @@ def short_label(row: Mapping[str, Any]) -> str:
     """A configuration by its levels, or by its own id where the table names none."""
     axes = row["axes"]
     if not axes:
-        return str(row["configuration"])[:44]
+        return str(row["configuration"])
     shots = f"{axes['shots']} shots" if "shots" in axes else None
     parts = [axes.get("suite"), axes.get("arm"), axes.get("scoring"), axes.get("template"), axes.get("decoding"), shots]
     return ", ".join(part for part in parts if part)

@@ -9,8 +9,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from safetyrepro.judge.audit_wording import order_step
 from safetyrepro.judge.wording import plain as words
 from safetyrepro.judge.wording import relation
+from safetyrepro.plurals import counted
 from safetyrepro.reports import judge_plots
 from safetyrepro.reports.visible import cleaned, plain
 
@@ -79,7 +81,12 @@ def render_audit(report: Entry) -> str:
     return (
         _environment()
         .get_template("judge_audit.html.jinja")
-        .render(report=report, sections=sections, orders=_svg(judge_plots.order_figure(judges) if drawn else None))
+        .render(
+            report=report,
+            sections=sections,
+            orders=_svg(judge_plots.order_figure(judges) if drawn else None),
+            order_step=order_step(judges),
+        )
     )
 
 
@@ -93,7 +100,13 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        plain=plain, words=words, percent=_percent, signed=_signed, interval=_interval, relation=_relation
+        plain=plain,
+        words=words,
+        percent=_percent,
+        signed=_signed,
+        interval=_interval,
+        relation=_relation,
+        counted=counted,
     )
     environment.globals.update(LISTED=LISTED)
     return environment

@@ -9,6 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from safetyrepro.reports.labels import labels
 from safetyrepro.reports.plots import BAND, COLOURS, GREY, INK, MARKERS, STYLE, WIDTH, beside
 from safetyrepro.reports.svg import as_svg
 from safetyrepro.reports.visible import plain
@@ -58,6 +59,7 @@ def scatter_figure(name: str, factor: Entry, scores: Mapping[str, float], report
     """The judge's score against one factor, a point per model with its name."""
     judge = {model: report["judge"]["scores"][model] for model in scores}
     strata = sorted(set(report["strata"].values()))
+    short = labels(strata, LONG)
     salt = f"scatter-{list(report['factors']).index(name)}"
     with mpl.rc_context({**STYLE, "svg.hashsalt": salt}):
         figure = Figure(figsize=(WIDTH * 1.25, 4.3))
@@ -68,9 +70,7 @@ def scatter_figure(name: str, factor: Entry, scores: Mapping[str, float], report
             k = strata.index(report["strata"][model]) if model in report["strata"] else len(strata)
             axes.plot([x], [judge[model]], MARKERS[k % len(MARKERS)], color=COLOURS[k % len(COLOURS)], ms=4.5)
         for k, stratum in enumerate(strata):
-            axes.plot(
-                [], [], MARKERS[k % len(MARKERS)], color=COLOURS[k % len(COLOURS)], ms=4.5, label=plain(stratum, LONG)
-            )
+            axes.plot([], [], MARKERS[k % len(MARKERS)], color=COLOURS[k % len(COLOURS)], ms=4.5, label=short[stratum])
         axes.margins(0.09)
         axes.set_xlabel(f"{_words(name)}, {'z score' if report['z_scored'] else 'mean of its benchmarks (0 to 1)'}")
         axes.set_ylabel(f"judge: {plain(report['judge']['column'], LONG)}")
@@ -90,8 +90,8 @@ def step_figure(changes: Sequence[Entry], factors: Sequence[str]) -> str:
     series = [("judge", [c["judge_sds"] for c in shown])]
     series += [(name, [c["factors_sds"].get(name) for c in shown]) for name in factors]
     with mpl.rc_context({**STYLE, "svg.hashsalt": "steps"}):
-        labels = [f"{_initials(c['step'])}: {c['method'] or c['end']}" for c in shown]
-        figure, axes = _forest(labels, step=0.42, top=0.45)
+        steps = [f"{_initials(c['step'])}: {c['method'] or c['end']}" for c in shown]
+        figure, axes = _forest(steps, step=0.42, top=0.45)
         for k, (name, values) in enumerate(series):
             colour = INK if name == "judge" else COLOURS[(k - 1) % len(COLOURS)]
             for y, value in enumerate(values):
@@ -137,7 +137,7 @@ def edit_figure(judge: Entry, number: int) -> str:
     rows = [(name, edit[key]) for name, edit in judge["edits"].items() if edit[key]["mean"] is not None]
     name = f"edits{number}"
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure, axes = _forest([plain(edit, LONG) for edit, _ in rows])
+        figure, axes = _forest([edit for edit, _ in rows])
         for y, (_, change) in enumerate(rows):
             colour = COLOURS[1] if change["established"] else GREY
             _bar(axes, y, change["mean"], change["ci"], colour, "s")
@@ -153,7 +153,7 @@ def order_figure(judges: Mapping[str, Entry]) -> str:
     """Stacked bars: of all comparisons, the same both times, a tie in one order, flipped, not readable in both."""
     rows = [(name, judge["detail"]) for name, judge in judges.items() if judge["detail"] is not None]
     with mpl.rc_context({**STYLE, "svg.hashsalt": "orders"}):
-        figure, axes = _forest([plain(name, LONG) for name, _ in rows], top=0.4)
+        figure, axes = _forest([name for name, _ in rows], top=0.4)
         kinds = ("same in both orders", "tie in one order", "flipped", "no verdict in both")
         fills = (COLOURS[2], COLOURS[4], COLOURS[1], BAND)
         for y, (_, detail) in enumerate(rows):
@@ -172,19 +172,20 @@ def order_figure(judges: Mapping[str, Entry]) -> str:
         return as_svg(figure, "orders")
 
 
-def _forest(labels: Sequence[str], *, step: float = ROW, top: float = 0.08) -> tuple[Figure, Axes]:
+def _forest(names: Sequence[str], *, step: float = ROW, top: float = 0.08) -> tuple[Figure, Axes]:
     bottom = 0.52
-    height = top + bottom + step * max(len(labels), 1)
+    height = top + bottom + step * max(len(names), 1)
     figure = Figure(figsize=(WIDTH, height))
     axes = figure.add_axes((LEFT, bottom / height, RIGHT - LEFT, 1 - (top + bottom) / height))
-    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0, pad=7)
     axes.grid(axis="x", color="#eceff2", lw=0.8)
     axes.set_axisbelow(True)
-    axes.set_yticks(range(len(labels)))
-    axes.set_yticklabels([plain(label, 24) for label in labels])
+    axes.set_yticks(range(len(names)))
+    short = labels(names, 24)
+    axes.set_yticklabels([short[name] for name in names])
     return figure, axes
 
 
@@ -204,8 +205,9 @@ def _name_points(figure: Figure, axes: Axes, x: Mapping[str, float], y: Mapping[
     scale = figure.dpi / 72
     frame = axes.get_window_extent()
     taken = [(px - 3 * scale, py - 3 * scale, px + 3 * scale, py + 3 * scale) for px, py in points.values()]
+    short = labels(ordered, LONG)
     for model in ordered:
-        text = plain(model, LONG)
+        text = short[model]
         width, height = 0.56 * LABEL_SIZE * len(text) * scale, LABEL_SIZE * 1.15 * scale
         px, py = points[model]
         for dx, dy, across, along in _SIDES:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from safetyrepro.reports.labels import labels
 from safetyrepro.reports.svg import as_svg
-from safetyrepro.reports.visible import plain
 from safetyrepro.runners import in_order, title
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -130,10 +130,10 @@ def order_figure(entries: Sequence[Entry], number: int) -> str:
         axes.axvline(0, color=GREY, lw=1)
         axes.set_xlim(-widest * 1.05, widest * 1.05)
         axes.set_xlabel("difference of scores, points")
-        height = figure.get_figheight()
-        figure.text(LEFT, 1 - 0.12 / height, f"← {_short(first['b'], 40)} ahead", va="center", fontsize=8.5)
+        height, short = figure.get_figheight(), labels((first["a"], first["b"]), 40)
+        figure.text(LEFT, 1 - 0.12 / height, f"← {short[first['b']]} ahead", va="center", fontsize=8.5)
         y = 1 - (0.12 + LINE) / height
-        figure.text(RIGHT, y, f"{_short(first['a'], 40)} ahead →", va="center", ha="right", fontsize=8.5)
+        figure.text(RIGHT, y, f"{short[first['a']]} ahead →", va="center", ha="right", fontsize=8.5)
         _labels(axes, positions, [arm for arm, _ in rows], [title(suite) for _, suite in rows])
         return as_svg(figure, name)
 
@@ -174,7 +174,8 @@ def _labels(axes: Axes, positions: Sequence[float], arms: Sequence[str], names: 
     axes.set_yticks(positions)
     # A suite with its release is the longest name, and the margin is as wide as the others need.
     size = 9 if all(len(name) <= 15 for name in names) else 7.5
-    axes.set_yticklabels([_short(name, 22) for name in names], fontsize=size)
+    short = labels(names, 22)
+    axes.set_yticklabels([short[name] for name in names], fontsize=size)
     for number, (y, arm) in enumerate(zip(positions, arms, strict=True)):
         if number == 0 or arms[number - 1] != arm:
             axes.annotate(
@@ -208,10 +209,10 @@ def beside(axes: Axes, y: float, text: str, colour: str) -> None:
 
 
 def _legend(figure: Figure, models: Sequence[str]) -> None:
-    height = figure.get_figheight()
+    height, short = figure.get_figheight(), labels(models, 48)
     for number, model in enumerate(models):
         y = 1 - (0.12 + LINE * number) / height
-        figure.text(LEFT + 0.03, y, _short(model, 48), color=_colour(number), va="center", fontweight="bold")
+        figure.text(LEFT + 0.03, y, short[model], color=_colour(number), va="center", fontweight="bold")
         figure.add_artist(Line2D([LEFT], [y], marker=_marker(number), color=_colour(number), ms=5.5, ls="none"))
 
 
@@ -225,7 +226,3 @@ def _colour(number: int) -> str:
 
 def _marker(number: int) -> str:
     return MARKERS[number % len(MARKERS)]
-
-
-def _short(text: str, longest: int = 26) -> str:
-    return plain(text, longest)

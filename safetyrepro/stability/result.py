@@ -9,6 +9,7 @@ from safetyrepro.analysis.benchmark import Settings, analyse
 from safetyrepro.analysis.gridsummary import benchmark_summary
 from safetyrepro.analysis.tiers import Tier, tier_mask
 from safetyrepro.errors import InputError
+from safetyrepro.plurals import counted
 from safetyrepro.stability.words import sentence
 
 if TYPE_CHECKING:
@@ -45,6 +46,6 @@ def grid_result(
         task = progress.task(grid.benchmark, settings.draws)
         result = analyse(grid, masks[grid.benchmark], settings, task.update)
         summary = benchmark_summary(result, masks[grid.benchmark])
-        task.finish(f"{len(grid.models)} models, {len(grid.configurations)} configurations")
+        task.finish(f"{counted(len(grid.models), 'model')}, {counted(len(grid.configurations), 'configuration')}")
         benchmarks[grid.benchmark] = summary | {"sentence": sentence(grid.benchmark, summary, tier)}
     return {"tier": tier, "benchmarks": benchmarks}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from safetyrepro import benchmarks
 from safetyrepro.errors import InputError
-from safetyrepro.tables import KEY, read_table, records_to_table
+from safetyrepro.tables import KEY, LARGEST_SCORE, place, read_table, records_to_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,11 @@ def read_scores(path: Path) -> Scores:
         InputError: naming file, row and column, what was found and what would be right.
     """
     if path.is_dir():
-        return _experiment(path) if (path / "experiment.json").is_file() else _records(path)
+        scores = _experiment(path) if (path / "experiment.json").is_file() else _records(path)
+        largest = scores.frame["score"].abs().max()
+        if largest > LARGEST_SCORE:
+            raise InputError(f"{path}: holds a score of size {largest:g}, it should be at most {LARGEST_SCORE:g}.")
+        return scores
     table = read_table(path)
     return Scores(table.frame, table.item_level, _chance_column(path, table.frame), table.written_nan)
 
@@ -172,6 +176,6 @@ def _records(folder: Path) -> Scores:
     keys = [name for name in KEY if name in frame]
     twice = frame[frame.duplicated(keys)]
     if len(twice):
-        row = ", ".join(f"{name} {twice.iloc[0][name]!r}" for name in keys)
+        row = place(dict(twice.iloc[0]), keys)
         raise InputError(f"{folder}: holds two records for {row}; each is run once, or numbered as a repeat.")
     return Scores(pd.DataFrame(frame), True, {}, 0)

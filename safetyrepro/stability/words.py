@@ -7,6 +7,7 @@ from typing import Any
 
 from safetyrepro import benchmarks
 from safetyrepro.analysis.resampling import TOLERANCE
+from safetyrepro.plurals import counted
 
 Summary = Mapping[str, Any]
 
@@ -41,46 +42,45 @@ def verdict(pair: Mapping[str, Any]) -> str:
     if pair["strict_reversal"]:
         plus, minus = pair["witness"]
         return f"strict reversal of the point scores: {pair['a']} leads under {plus}, {pair['b']} under {minus}."
-    return f"no strict reversal among {_configurations(pair['n_configs'])}."
+    return f"no strict reversal among {counted(pair['n_configs'], 'configuration')}."
 
 
 def _scope(summary: Summary, tier: str) -> str:
-    parts = [f"{len(summary['models'])} models", _configurations(summary["n_configurations"])]
+    parts = [counted(len(summary["models"]), "model"), counted(summary["n_configurations"], "configuration")]
     if tier != "full":
         parts[-1] += f" of the {tier} tier"
     if summary["n_items"] is not None:
-        items = f"{summary['n_items']:,} item{'' if summary['n_items'] == 1 else 's'}"
+        items = counted(summary["n_items"], "item")
         clustered = summary["n_clusters"] < summary["n_items"]
-        parts.append(f"{items} in {summary['n_clusters']:,} clusters" if clustered else items)
+        parts.append(f"{items} in {counted(summary['n_clusters'], 'cluster')}" if clustered else items)
     return ", ".join(parts)
-
-
-def _configurations(count: int) -> str:
-    return f"{count} configuration{'s' if count != 1 else ''}"
 
 
 def _certified(pairs: list[Mapping[str, Any]]) -> str:
     reversed_pairs = [pair for pair in pairs if pair["certified_reversal"]]
     if reversed_pairs:
         named = "; ".join(_reversal(pair) for pair in reversed_pairs[:3])
-        more = f", and {len(reversed_pairs) - 3} more pairs" if len(reversed_pairs) > 3 else ""
+        more = f", and {counted(len(reversed_pairs) - 3, 'further pair')}" if len(reversed_pairs) > 3 else ""
         return f"the ranking reverses beyond item noise: {named}{more}"
     if not any(pair["testable"] for pair in pairs):
         return "a reversal is not testable, since too few items differ between the models"
     untested = sum(not pair["testable"] for pair in pairs)
     start = "no reversal is certified beyond item noise"
     if untested:
-        start += f" ({untested} of {len(pairs)} pairs not testable: too few items differ)"
+        start += f" ({untested} of {counted(len(pairs), 'pair')} not testable: too few items differ)"
     orders = [order for order in map(_order, pairs) if order]
     if not orders:
         return f"{start}, and no order either: no model is certified ahead in any configuration"
-    return f"{start}, and {', '.join(orders[:3])}" + (f" and {len(orders) - 3} more pairs alike" if orders[3:] else "")
+    return f"{start}, and {', '.join(orders[:3])}" + (
+        f" and {counted(len(orders) - 3, 'further pair')} alike" if orders[3:] else ""
+    )
 
 
 def _reversal(pair: Mapping[str, Any]) -> str:
     counts = pair["certified"]
     each = (
-        f"certified ahead in {counts['a']} and behind in {counts['b']} of {pair['n_configs']} configurations, "
+        f"certified ahead in {counts['a']} and behind in {counts['b']} of "
+        f"{counted(pair['n_configs'], 'configuration')}, "
         if counts["a"] and counts["b"]
         else "ahead in some configurations and behind in others, "
     )
@@ -105,12 +105,13 @@ def _raw(pairs: list[Mapping[str, Any]]) -> str:
     worst = max(pairs, key=lambda pair: (pair["rho_flip"], pair["n_configs"]))
     if not worst["strict_reversal"]:
         return (
-            f"the point scores keep every pair's order (no strict reversal among {_configurations(worst['n_configs'])})"
+            "the point scores keep every pair's order (no strict reversal among "
+            f"{counted(worst['n_configs'], 'configuration')})"
         )
     fewer = min(worst["n_plus"], worst["n_minus"])
     return (
         f"the point scores of {worst['a']} and {worst['b']} stand in the minority order in {fewer} of "
-        f"{worst['n_configs']} configurations (rho_flip = {worst['rho_flip']:.2f})"
+        f"{counted(worst['n_configs'], 'configuration')} (rho_flip = {worst['rho_flip']:.2f})"
     )
 
 
@@ -133,23 +134,26 @@ def headline(result: Mapping[str, Any]) -> str:
     if not tested:
         strict = sum(pair["strict_reversal"] for _, pair in compared)
         return (
-            f"The point scores of {strict} of {len(compared)} pairs change order with the configuration; the table "
-            "holds no items, so that nobody can say whether that is more than noise."
+            f"The point scores of {strict} of {counted(len(compared), 'pair')} change order with the configuration; "
+            "the table holds no items, so that nobody can say whether that is more than noise."
         )
     found = [(name, pair) for name, pair in tested if pair["certified_reversal"]]
     if found:
         named = "; ".join(f"{pair['a']} and {pair['b']} on {title(name)}" for name, pair in found[:4])
         more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
         return (
-            f"The ranking depends on the configuration, beyond item noise, for {len(found)} of {len(tested)} "
-            f"comparisons: {named}{more}."
+            f"The ranking depends on the configuration, beyond item noise, for {len(found)} of "
+            f"{counted(len(tested), 'comparison')}: {named}{more}."
         )
     able = sum(pair["testable"] for _, pair in tested)
     if not able:
-        return f"Not testable: in none of {len(tested)} comparisons do enough items differ to certify a reversal."
+        return (
+            f"Not testable: in none of {counted(len(tested), 'comparison')} do enough items differ to certify a "
+            "reversal."
+        )
     return (
-        f"No ranking is certified to reverse with the configuration in the {able} of {len(tested)} comparisons that "
-        "could be tested; that is no proof that none does."
+        f"No ranking is certified to reverse with the configuration in the {able} of "
+        f"{counted(len(tested), 'comparison')} that could be tested; that is no proof that none does."
     )
 
 
@@ -165,7 +169,8 @@ def next_steps(result: Mapping[str, Any]) -> list[str]:
     untested = [pair for _, pair in pairs if pair["certified_reversal"] is not None and not pair["testable"]]
     if untested:
         steps.append(
-            f"Run more items before claiming anything for {len(untested)} pairs: too few items differ for a test."
+            f"Run more items before claiming anything for {counted(len(untested), 'pair')}: too few items differ "
+            "for a test."
         )
     uncertain = [
         pair
@@ -176,8 +181,8 @@ def next_steps(result: Mapping[str, Any]) -> list[str]:
     if uncertain:
         size = f", which detect {min(detectable):.2f} or more in score" if detectable else ""
         steps.append(
-            f"Claim no order for {len(uncertain)} pairs that no configuration tells apart on these items{size}; "
-            "smaller differences need more items."
+            f"Claim no order for {counted(len(uncertain), 'pair')} that no configuration tells apart on these items"
+            f"{size}; smaller differences need more items."
         )
     if any(not summary["item_level"] for summary in result["benchmarks"].values()):
         steps.append("Give the table an item_id column with item scores: only then can noise be told from a reversal.")

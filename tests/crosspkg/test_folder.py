@@ -62,3 +62,21 @@ def test_an_unknown_state_is_refused(folder: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "state": "weird"}))
     with pytest.raises(InputError, match="weird"):
         load_experiment(folder)
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "wire.jsonl"])
+def test_a_missing_file_of_a_finished_cell_is_said_to_be_missing(folder: Path, name: str) -> None:
+    (done_cell(folder) / name).unlink()
+    with pytest.raises(InputError, match=rf"{name}: is missing, though its cell ended"):
+        load_experiment(folder)
+
+
+@pytest.mark.parametrize(("field", "said"), [("state", "missing"), ("config_id", "missing"), ("odd", "unknown")])
+def test_a_wrong_field_of_a_cell_is_named(folder: Path, field: str, said: str) -> None:
+    path = done_cell(folder) / "cell.json"
+    body = json.loads(path.read_text())
+    path.write_text(
+        json.dumps({**body, field: 1} if field not in body else {k: v for k, v in body.items() if k != field})
+    )
+    with pytest.raises(InputError, match=f"the field '{field}' is {said}"):
+        load_experiment(folder)

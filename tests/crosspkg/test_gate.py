@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner
 
+from safetyrepro.cli.anchor import anchor
 from safetyrepro.cli.diff import diff as command
 from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.gate import check_report, parse_gate, read_baseline, read_suppressions
@@ -85,7 +86,39 @@ def test_a_baseline_accepts_what_it_has_and_holds_scores(report: list[dict[str, 
     assert "+2.0 points" in failed.message
     other = copy.deepcopy(report)
     other[0]["config_id"] = "0" * 64
-    assert check_report(other, parse_gate(["drift=1"]), (), baseline).failed
+    verdict = check_report(other, parse_gate(["drift=1"]), (), baseline)
+    assert not verdict.failed
+    assert [check.message for check in verdict.unmeasured] == [
+        "the baseline has no such config and model: nothing to compare with"
+    ]
+    assert not check_report(other, parse_gate(["spread=100"]), (), baseline).unmeasured
+    write_junit(tmp_path / "checks.xml", verdict)
+    (suite,) = ET.parse(tmp_path / "checks.xml").getroot()
+    assert (suite.attrib["failures"], suite.attrib["errors"]) == ("0", "1")
+
+
+@pytest.mark.parametrize("lacking", ["the baseline", "this run"])
+def test_a_suite_without_a_counterpart_is_not_measured(report: list[dict[str, Any]], lacking: str) -> None:
+    cut = copy.deepcopy(report)
+    name = next(iter(cut[0]["arms"]["nominal"]["suites"]))
+    del cut[0]["arms"]["nominal"]["suites"][name]
+    new, old = (report, cut) if lacking == "the baseline" else (cut, report)
+    verdict = check_report(new, parse_gate(["drift=1"]), (), old)
+    assert [check.message for check in verdict.unmeasured] == [
+        f"{lacking} has no score of {name}: nothing to compare with"
+    ]
+
+
+def test_nothing_to_compare_with_ends_with_3_and_is_no_finding(tmp_path: Path) -> None:
+    shapes = (Shape(items=6, benchmarks=(name,), models=("one",), failed=False) for name in ("bbq", "truthfulqa"))
+    new, old = (make(tmp_path / str(number), shape) for number, shape in enumerate(shapes))
+    write_report(load_experiment(old), old)
+    ended = CliRunner().invoke(
+        anchor, ["report", str(new), "--fail-on", "drift=1", "--baseline", str(old)], standalone_mode=False
+    )
+    assert ended.return_value == 3, ended.output
+    assert "Not measured: bbq, one: the baseline has no such config and model" in ended.stderr
+    assert "Over the threshold" not in ended.output
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[1]", "[{}]", '"x"'])

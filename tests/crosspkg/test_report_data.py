@@ -15,6 +15,7 @@ from safetyrepro.crosspkg.orders import order_sentences
 from safetyrepro.crosspkg.outcomes import item_scores, record_score
 from safetyrepro.crosspkg.report import build_report, write_report
 from safetyrepro.crosspkg.steps import next_steps
+from safetyrepro.crosspkg.words import kind_of_items
 from tests.crosspkg.report_experiment import MODELS, SCRIPT, Shape, make
 
 
@@ -232,6 +233,33 @@ def test_a_report_of_the_matched_arm_alone_says_so(tmp_path: Path) -> None:
     report = build_report(load_experiment(folder))
     del report[0]["arms"]["nominal"]
     assert "cannot be compared, since the matched arm alone was run; pushed" in finding(report)
+
+
+def test_the_positive_control_is_summed_over_all_configs_and_names_them(tmp_path: Path) -> None:
+    folder = make(tmp_path / "two", Shape(items=6, models=MODELS[:1], failed=False, hostile=False))
+    report = build_report(load_experiment(folder))
+    wires = [entry["arms"]["matched"]["wire"] for entry in report]
+    assert len(wires) == 2
+    for entry in report:
+        del entry["arms"]["nominal"]
+    sent, chosen = (sum(wire[name] for wire in wires) for name in ("sequences", "items"))
+    said = finding(report)
+    assert [kind_of_items(entry) for entry in report] == ["TruthfulQA-style pocket items", "BBQ-style pocket items"]
+    assert f"the same tokens for {sent} of {sent} sequences and agree on {chosen} of {chosen} choices" in said
+    assert f"({' and '.join(map(kind_of_items, report))})" in said
+    report[1]["arms"]["shipped"] = {**report[1]["arms"]["matched"], "suites": {}, "without_result": {}, "spread": None}
+    assert "the matched arm alone was run (TruthfulQA) and none of them" in finding(report)
+
+
+def test_chance_is_no_matter_of_rank_with_one_model(tmp_path: Path) -> None:
+    report = build_report(load_experiment(make(tmp_path / "one", Shape(items=6, models=MODELS[:1], failed=False))))
+    for section in report[0]["arms"].values():
+        for row in section["suites"].values():
+            row["at_chance"] = True
+    (said,) = [step for step in next_steps(report) if "at chance in every suite" in step]
+    assert said.startswith("Conclude nothing about the model")
+    other = {**report[0], "model": "other"}
+    assert any(step.startswith("Claim no rank for a model at chance") for step in next_steps([*report, other]))
 
 
 def test_nothing_to_compare_is_said(tmp_path: Path) -> None:

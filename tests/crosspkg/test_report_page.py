@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from safetyrepro.crosspkg.folder import load_experiment
-from safetyrepro.crosspkg.report import write_report
+from safetyrepro.crosspkg.report import build_report, write_report
+from safetyrepro.reports.page import render_page
 from tests.crosspkg.report_experiment import HUGE, SCRIPT, Shape, make
 
 FLAGS = (
@@ -138,3 +139,26 @@ def test_a_hundred_items_stay_under_three_megabytes(tmp_path: Path) -> None:
     html = write_report(load_experiment(folder), folder)[1].read_text(encoding="utf-8")
     assert len(html.encode()) < 3_000_000
     assert re.search(r"The 20 furthest apart are here, \d+ more in report.json", html)
+
+
+def test_a_page_without_a_waterfall_explains_none(tmp_path: Path) -> None:
+    made = make(tmp_path, Shape(items=6, benchmarks=("bbq",), models=("one",), failed=False, hostile=False))
+    report = build_report(load_experiment(made))
+    assert "A step of a waterfall" in render_page(report)
+    for entry in report:
+        entry["attribution"] = []
+    without = render_page(report)
+    assert "A step of a waterfall" not in without
+    assert "Accounts for:" in without
+    for pair in (pair for entry in report for pair in entry["divergence"]):
+        pair["classes"] = []
+    alike = render_page(report)
+    assert "Accounts for:" not in alike
+    assert "Why the suites differ" not in alike
+    assert "Whether anything sets the suites apart" in alike
+
+
+def test_a_row_of_a_narrow_screen_names_its_columns(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for label in ("Suite", "State", "Reason", "Setting", "Asked for", "HELM"):
+        assert f'data-label="{label}"' in text

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from safetyrepro import installation
+from safetyrepro import benchmarks, installation
 from safetyrepro.cli.doctor import doctor
 from safetyrepro.engine.catalogue import entry
 
@@ -61,6 +61,16 @@ def test_what_is_broken_is_named(own_cache: Path, monkeypatch: pytest.MonkeyPatc
     assert "x is" not in found["packages"]["found"]
     assert found["model smollm2-135m-instruct"]["state"] == "broken"
     assert found["official data"]["state"] == "broken"
+
+
+def test_the_data_that_lacks_is_named_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, *others = benchmarks.names()
+    path = tmp_path / benchmarks.get(name).usual_path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    monkeypatch.setenv("SAFETYREPRO_DATA", str(tmp_path))
+    (found,) = [check for check in installation.checks(lambda _line: None) if check.name == "official data"]
+    assert (found.state, found.found) == ("missing", f"{', '.join(others)} not in {tmp_path}, which has {name}")
 
 
 def test_a_cache_that_cannot_be_written_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

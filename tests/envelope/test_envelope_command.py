@@ -40,7 +40,7 @@ def grid(models: tuple[Path, ...], tmp_path: Path) -> Path:
 def test_plan_seal_run_verify(run: Run, grid: Path, tmp_path: Path) -> None:
     code, out, _ = run("plan", grid)
     assert code == 0
-    assert "Envelope small: 2 cells, 1 shards" in out
+    assert "Envelope small: 2 cells, 1 shard\n" in out
     assert "tokens to read" in out
     assert f"Next: safetyrepro envelope seal {grid}" in out
     folder = tmp_path / "sealed"
@@ -50,6 +50,13 @@ def test_plan_seal_run_verify(run: Run, grid: Path, tmp_path: Path) -> None:
     assert (sealed["cells"], sealed["shards"]) == (2, 1)
     assert any("model tiny-0: weights_sha256: read from the file" in line for line in sealed["unverified"])
     code, out, _ = run("verify", folder)
+    assert code == 3
+    assert "Not run yet: the plan is as sealed, and none of its 2 cells in 1 shard has a result." in out
+    assert f"Next: safetyrepro envelope run {folder}" in out
+    assert "DIFFERS" not in out
+    code, out, _ = run("verify", folder, "--json")
+    assert (code, json.loads(out)["started"], json.loads(out)["holds"]) == (3, False, False)
+    code, out, _ = run("verify", folder, "--head", "0" * 64)
     assert code == 1
     assert "has no line in the ledger: its 2 cells are missing" in out
     code, out, _ = run("run", folder)
@@ -58,7 +65,7 @@ def test_plan_seal_run_verify(run: Run, grid: Path, tmp_path: Path) -> None:
     head = out.split("Head: ")[1].split()[0]
     code, out, _ = run("verify", folder, "--seal", sealed["seal"], "--head", head)
     assert code == 0
-    assert "As sealed: 2 cells in 1 shards, 4 rows." in out
+    assert "As sealed: 2 cells in 1 shard, 4 rows." in out
     assert "Its owner could have made" not in out
     code, out, _ = run("verify", folder, "--seal", "0" * 64, "--json")
     assert code == 1
@@ -70,6 +77,52 @@ def test_plan_seal_run_verify(run: Run, grid: Path, tmp_path: Path) -> None:
             "what": f"its SHA-256 is {sealed['seal']}, the published seal is {'0' * 64}: this is another plan",
         }
     ]
+
+
+def test_the_next_command_seals_what_was_planned(run: Run, grid: Path) -> None:
+    code, out, _ = run("plan", grid, "--limit", "1", "--model", "tiny-0", "--benchmark", "bbq")
+    assert code == 0
+    narrowed = "--limit 1 --model tiny-0 --benchmark bbq --out sealed"
+    assert out.endswith(f"Next: safetyrepro envelope seal {grid} {narrowed}\n")
+
+
+def test_a_template_that_is_none_is_named_with_file_and_line(run: Run, grid: Path) -> None:
+    text = grid.read_text(encoding="utf-8").replace('{"scoring": {"path": "free"}}', '{"prompt":\n{"template": "odd"}}')
+    grid.write_text(text, encoding="utf-8")
+    code, _, err = run("plan", grid)
+    assert code == 2
+    assert f"{grid}, line 2: axes.0.levels.0.config.prompt.template is 'odd'; bbq has chain_of_thought" in err
+
+
+def test_levels_that_are_no_config_are_named_with_the_file(run: Run, grid: Path) -> None:
+    text = grid.read_text(encoding="utf-8").replace('{"path": "free"}', '{"path": "odd"}')
+    grid.write_text(text, encoding="utf-8")
+    code, _, err = run("plan", grid)
+    assert code == 2
+    assert err.startswith(f"Error: {grid}: Envelope small, benchmark bbq, levels scoring=free")
+
+
+def test_a_text_that_is_no_grid_is_quoted_whole(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("model,benchmark,config_id,item_id,score,template,decoding,shots,scoring,confidence\n")
+    code, _, err = run("plan", path)
+    assert code == 2
+    assert err.count('"') == 2
+    path.write_text("")
+    code, _, err = run("plan", path)
+    assert code == 2
+    assert "is empty" in err
+    assert "needed here: name, models, benchmarks" in err
+
+
+def test_a_folder_that_never_held_a_sealed_plan_ends_with_2(run: Run, ran: Ran, copy: Callable[[], Path]) -> None:
+    folder = copy()
+    (folder / "SEAL").unlink()
+    assert run("verify", folder)[0] == 1
+    (folder / "plan.json").write_text("")
+    code, out, err = run("verify", folder)
+    assert (code, out) == (2, "")
+    assert "it is no sealed plan" in err
 
 
 def test_plan_counts_what_an_engine_is_asked(run: Run, grid: Path) -> None:

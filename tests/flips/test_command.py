@@ -203,7 +203,7 @@ def test_policy_and_route(tmp_path: Path, signal_file: Path, capsys: pytest.Capt
         (["--old", "v1", "--new", "v2", "--junit", "x.xml"], "name a margin with --fail-on"),
         (["--old", "v1", "--new", "v2", "--by", "colour"], "--by is 'colour', the table has no such column"),
         (["--old", "v1", "--new", "v2", "--signal", "kl"], "signal 'kl' is not in the table"),
-        (["--old", "v1", "--new", "v2", "--right-at", "inf"], "--right-at is inf"),
+        (["--old", "v1", "--new", "v2", "--right-at", "inf"], "inf is not a finite number"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -235,3 +235,138 @@ def test_signals_of_a_score_table_are_compared(tmp_path: Path, capsys: pytest.Ca
     knows_row = next(row for row in body["signals"] if row["signal"] == "knows")
     assert knows_row["verdict"] == knows_row["label_free"]["verdict"] == "adds value"
     assert body["signal_study"]["old_correct"]["adding"] == ["knows"]
+
+
+@pytest.mark.parametrize("way", ["itself", "soft link", "hard link"])
+@pytest.mark.parametrize("command", ["route", "policy"])
+def test_an_input_is_never_written_over(
+    tmp_path: Path, signal_file: Path, capsys: pytest.CaptureFixture[str], command: str, way: str
+) -> None:
+    table = tmp_path / "signals.csv"
+    table.write_bytes(signal_file.read_bytes())
+    out = table if way == "itself" else tmp_path / "link.csv"
+    if way == "soft link":
+        out.symlink_to(table)
+    elif way == "hard link":
+        out.hardlink_to(table)
+    policy = tmp_path / "policy.json"
+    call(capsys, "policy", signal_file, "--signal", "knows", "--target-nfr", "0.1", "--out", policy)
+    arguments: dict[str, list[str | Path]] = {
+        "route": ["route", policy, table, "--out", out],
+        "policy": ["policy", table, "--signal", "knows", "--target-nfr", "0.1", "--out", out],
+    }
+    code, printed, err = call(capsys, *arguments[command])
+    assert (code, printed) == (2, "")
+    assert f"{out}: the output would replace the input {table}" in err
+    assert table.read_bytes() == signal_file.read_bytes()
+
+
+def test_a_policy_is_not_written_over_by_its_routes(
+    tmp_path: Path, signal_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.json"
+    call(capsys, "policy", signal_file, "--signal", "knows", "--target-nfr", "0.1", "--out", policy)
+    code, _, err = call(capsys, "route", policy, signal_file, "--out", policy)
+    assert code == 2
+    assert "would replace the input" in err
+    assert json.loads(policy.read_text(encoding="utf-8"))["signal"] == "knows"
+
+
+def test_scores_in_points_need_a_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_csv(tmp_path / "t.csv", rows("v1", [90] * 200) + rows("v2", [5] * 200))
+    asked = ["analyze", path, "--old", "v1", "--new", "v2", "--fail-on", "nfr=0.02"]
+    code, out, err = call(capsys, *asked)
+    assert (code, out) == (2, "")
+    assert "400 of 400 scores lie outside 0 to 1, the first is 90; say with --right-at" in err
+    code, out, _ = call(capsys, *asked, "--right-at", "50")
+    assert code == 1
+    assert "FAIL: negative flips" in out
+    code, out, err = call(capsys, *asked, "--right-at", "90.5")
+    assert (code, out) == (2, "")
+    assert "--right-at is 90.5, but no score of bench is above 90" in err
+    below = write_csv(tmp_path / "below.csv", rows("v1", [-1, 0.5]) + rows("v2", [0, 1]))
+    assert call(capsys, "analyze", below, "--old", "v1", "--new", "v2")[0] == 2
+
+
+def test_only_what_is_compared_has_to_be_on_the_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = [row | {"benchmark": "points", "score": 90} for row in outcomes()]
+    path = write_csv(tmp_path / "t.csv", outcomes() + points + rows("other", [70] * 12))
+    assert analyzed(capsys, path, "--benchmark", "bench")["negative_flips"] == 4
+    code, _, err = call(capsys, "analyze", path, "--old", "v1", "--new", "v2")
+    assert code == 2
+    assert "points: 24 of 24 scores" in err
+
+
+@pytest.mark.parametrize("metric", ["nfr", "nfr_old_correct"])
+def test_nothing_to_lose_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], metric: str) -> None:
+    path = write_csv(tmp_path / "t.csv", rows("v1", [0] * 400) + rows("v2", [0, 1] * 200))
+    code, out, _ = call(capsys, "analyze", path, "--old", "v1", "--new", "v2", "--fail-on", f"{metric}=0.02")
+    assert code == 3
+    assert "INCONCLUSIVE: the old model had no item right to lose" in out
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1.5"])
+@pytest.mark.parametrize("command", ["analyze", "signals", "policy"])
+def test_a_target_is_a_share(
+    tmp_path: Path, signal_file: Path, capsys: pytest.CaptureFixture[str], command: str, value: str
+) -> None:
+    more: dict[str, list[str | Path]] = {
+        "analyze": ["--old", "v1", "--new", "v2"],
+        "signals": [],
+        "policy": ["--signal", "knows", "--out", tmp_path / "policy.json"],
+    }
+    code, out, err = call(capsys, command, signal_file, *more[command], "--target-nfr", value)
+    assert (code, out) == (2, "")
+    assert "--target-nfr" in err
+    assert not (tmp_path / "policy.json").exists()
+
+
+def test_the_help_names_no_missing_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "analyze", "--help")
+    assert "None" not in out
+
+
+def test_messages_speak_plainly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_csv(tmp_path / "t.csv", outcomes())
+    _, _, err = call(capsys, "analyze", path, path, "--old", "v1", "--new", "v2")
+    assert "item_id 'i0', repeat 0; give each once" in err
+    _, _, err = call(capsys, "analyze", path, "--old", "v1", "--new", "v2", "--by", "nosuch")
+    assert "found model, benchmark, config_id, item_id, score." in err
+
+
+def test_advice_follows_the_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def advice(name: str, table: list[dict[str, Any]]) -> str:
+        path = write_csv(tmp_path / f"{name}.csv", table)
+        code, out, err = call(capsys, "analyze", path, "--old", "v1", "--new", "v2")
+        assert code == 0, err
+        assert "below" not in out.splitlines()[-1]
+        return out.splitlines()[-1]
+
+    chance = rows("v1", [1, 1, 0, 0]) + rows("v2", [0, 1, 1, 0])
+    assert "Run more items before looking for a cause" in advice("chance", chance)
+    shown = rows("v1", [1] * 12) + rows("v2", [0] * 12)
+    assert "Read the lost items: what they have in common is what the update broke" in advice("shown", shown)
+    fragile = [
+        *chance,
+        *rows("v1", [0, 1, 1, 0], config="c2"),
+        *rows("v2", [1, 0, 1, 0], config="c2"),
+    ]
+    assert "Settle the configuration" in advice("fragile", fragile)
+    stable = [*chance, *rows("v1", [1, 1, 0, 0], config="c2"), *rows("v2", [0, 1, 1, 0], config="c2")]
+    assert "Read the 1 item lost under every configuration first" in advice("stable", stable)
+    assert "Accuracy stays at 50%" in call(
+        capsys,
+        *("analyze", write_csv(tmp_path / "same.csv", rows("v1", [1, 0]) + rows("v2", [1, 0]))),
+        *("--old", "v1", "--new", "v2"),
+    )[1]  # fmt: skip
+
+
+def test_one_task_is_said_once(tmp_path: Path, signal_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "signals", signal_file, "--out", tmp_path)
+    assert out.count("the one task and update has flips enough to compare signals") == 1
+    assert "1 tasks" not in out
+    page = (tmp_path / "signals.html").read_text(encoding="utf-8")
+    assert page.count("the one task and update has flips enough") == 1
+    # The verdict stands in the first columns, whose table is stacked on a narrow screen.
+    assert page.index(">Verdict</th>") < page.index(">added AUROC</th>") < page.index("<details>")
+    assert 'data-label="Verdict"' in page

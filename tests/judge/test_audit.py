@@ -145,6 +145,31 @@ def test_models_changed_about_are_noted(tmp_path: Path, capsys: pytest.CaptureFi
     assert "Note on j: No comparison" in run(capsys, path)[1]
 
 
+@pytest.mark.parametrize(
+    ("second", "advice"),
+    [
+        ("j,2,ba,second\n", "Count every comparison: all were asked in both orders"),
+        (
+            "j,2,ba,first\n",
+            "Count a comparison only where both orders say the same, as they do in 1 of 2 comparisons of j.",
+        ),
+        (
+            "",
+            "Ask in both orders, and count a comparison only where both say the same: j has a verdict in both",
+        ),
+    ],
+    ids=["same", "flipped", "not-asked"],
+)
+def test_the_advice_on_order_follows_from_what_was_asked(
+    second: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "v.csv"
+    path.write_text(f"{HEADER}j,1,ab,first\nj,1,ba,second\nj,2,ab,first\n{second}")
+    assert run(capsys, path, "--out", tmp_path / "out")[0] == 0
+    page = (tmp_path / "out" / "judge-audit.html").read_text(encoding="utf-8")
+    assert f"<li>{advice}" in page.replace("&#39;", "'")
+
+
 def test_two_judges_and_their_agreement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = []
     for k in range(30):

@@ -16,6 +16,7 @@ import pytest
 
 from safetyrepro.cli import main
 from safetyrepro.records import write_records
+from safetyrepro.reports.grid_plots import variance_figure
 from safetyrepro.stability.words import sentence
 from tests.crosspkg.report_experiment import Shape, make
 from tests.test_tables import record
@@ -23,6 +24,15 @@ from tests.test_tables import record
 Ran = tuple[int, str, str]
 Run = Callable[..., Ran]
 HEADER = "model,benchmark,config_id,item_id,score\n"
+PLAIN: dict[str, Any] = {
+    "wire_ids": (),
+    "candidates": (),
+    "gold": (),
+    "choice": None,
+    "suite_score": None,
+    "n_prompt_tokens": None,
+    "extra": {},
+}
 
 
 @pytest.fixture
@@ -179,9 +189,9 @@ def test_nan_is_missing_and_said(tmp_path: Path, run: Run) -> None:
     path.write_text(HEADER + rows, encoding="utf-8")
     code, out, _ = run(path)
     assert code == 0
-    assert "1 scores are written NaN and count as missing" in out
-    assert "1 rows hold no score" in out
-    assert "1 scores of items that one of a pair lacks are left out" in out
+    assert "Written NaN, and counted as missing: 1 score." in out
+    assert "Without a score: 1 row." in out
+    assert "left out: 1 score of items that one of a pair lacks" in out
 
 
 def test_unequal_items_under_the_minimum(tmp_path: Path, run: Run) -> None:
@@ -249,8 +259,7 @@ def test_an_anchor_run_has_suite_and_arm_as_axes(tmp_path: Path, run: Run) -> No
 
 
 def test_a_folder_of_records(tmp_path: Path, run: Run) -> None:
-    plain = {"wire_ids": (), "candidates": (), "gold": (), "choice": None, "suite_score": None, "n_prompt_tokens": None}
-    rows = [dataclasses.replace(record(f"i{i}", float(i % 2)), **plain, extra={}) for i in range(8)]  # type: ignore[arg-type]
+    rows = [dataclasses.replace(record(f"i{i}", float(i % 2)), **PLAIN) for i in range(8)]
     write_records(tmp_path / "runs" / "one.parquet", rows)
     code, _, err = run(tmp_path / "runs")
     assert code == 2
@@ -306,7 +315,7 @@ def test_pages_of_poor_tables_render(tmp_path: Path, run: Run) -> None:
     assert "Nothing can be said" in (tmp_path / "two" / "grid.html").read_text(encoding="utf-8")
     many = {(f"m{m}", f"c{c}"): 0.5 for m in range(9) for c in range(2)}
     assert run(items(tmp_path, many, count=10), "--out", tmp_path / "three")[0] == 0
-    assert "grid.json has all 36" in (tmp_path / "three" / "grid.html").read_text(encoding="utf-8")
+    assert "of 36 in grid.json" in (tmp_path / "three" / "grid.html").read_text(encoding="utf-8")
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path: Path, run: Run) -> None:
@@ -327,3 +336,85 @@ def test_the_sentence_never_calls_an_untested_pair_stable() -> None:
         "pairs": [pair], "equal_models": None, "rho_flip_max": 0.0,
     }  # fmt: skip
     assert "a reversal is not testable, since too few items differ" in sentence("bbq", summary, "full")
+
+
+@pytest.mark.parametrize("draws", ["99999999999", "100000", "9998"])
+def test_draws_have_limits(tmp_path: Path, run: Run, draws: str) -> None:
+    code, out, err = run(items(tmp_path, STEADY), "--draws", draws)
+    assert (code, out) == (2, "")
+    assert "--draws" in err
+
+
+@pytest.mark.parametrize("name", ["grid.html", "grid.json"])
+def test_an_input_is_never_written_over(tmp_path: Path, run: Run, name: str) -> None:
+    table = items(tmp_path, STEADY)
+    (tmp_path / name).symlink_to(table)
+    before = table.read_bytes()
+    code, _, err = run(table, "--out", tmp_path)
+    assert code == 2
+    assert "would replace the input" in err
+    assert (tmp_path / name).is_symlink()
+    assert table.read_bytes() == before
+
+
+def test_a_records_folder_with_an_absurd_score_is_refused(tmp_path: Path, run: Run) -> None:
+    rows = [
+        dataclasses.replace(record(f"i{number}", score), **PLAIN, model=model)
+        for model, score in (("A", 1.0), ("B", 1e308))
+        for number in range(8)
+    ]
+    write_records(tmp_path / "run" / "records.parquet", rows)
+    code, out, err = run(tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert "holds a score of size 1e+308" in err
+
+
+LONG_NAMES = {
+    (model, config): share
+    for model, share in (
+        ("meta-llama/Llama-3.1-8B-Instruct", 0.9),
+        ("meta-llama/Llama-3.1-70B-Instruct", 0.6),
+        ("Qwen/Qwen2.5-7B-Instruct", 0.3),
+    )
+    for config in ("c1", "c2")
+}
+
+
+def test_models_that_begin_alike_look_different_in_every_figure(tmp_path: Path, run: Run) -> None:
+    assert run(items(tmp_path, LONG_NAMES), "--out", tmp_path / "out")[0] == 0
+    page = (tmp_path / "out" / "grid.html").read_text(encoding="utf-8")
+    for name in ("Llama-3.1-8B-Instruct", "Llama-3.1-70B-Instruct", "Qwen2.5-7B-Instruct"):
+        # Once over the heat map and once in the legend of the ranks.
+        assert len(re.findall(rf">(?:. )?{re.escape(name)}</text>", page)) == 2
+    for name in ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"):
+        assert re.search(rf">(?:← )?{re.escape(name)} ahead(?: →)?</text>", page)
+
+
+def test_the_page_says_what_the_code_does(tmp_path: Path, run: Run) -> None:
+    code, out, _ = run(items(tmp_path, STEADY), "--out", tmp_path / "out")
+    assert code == 0
+    page = (tmp_path / "out" / "grid.html").read_text(encoding="utf-8")
+    assert "about a quarter" not in page
+    assert "One-sided max-T" not in page
+    assert "The counts of configurations are two-sided" in page
+    assert not re.search(r"\b1 (?:models|configurations|items|cells|rows|pairs)\b", page + out)
+
+
+def test_one_configuration_is_not_plural(tmp_path: Path, run: Run) -> None:
+    one = {key: share for key, share in STEADY.items() if key[1] == "c1"}
+    _, out, err = run(items(tmp_path, one), "--out", tmp_path / "out")
+    page = (tmp_path / "out" / "grid.html").read_text(encoding="utf-8")
+    assert "1 configuration" in out
+    assert not re.search(r"\b1 (?:models|configurations|items|cells|rows|pairs)\b", page + out + err)
+
+
+def test_a_noise_line_does_not_run_through_its_label() -> None:
+    def label_at(share: float, noise: float | None) -> str:
+        terms = [{"term": "model", "share": 0.9, "noise": 0.01, "df": 1}]
+        terms.append({"term": "remainder", "share": share, "noise": noise, "df": 9})
+        found = re.search(r'x="([\d.]+)"[^>]*>[\d.]+%, df 9<', variance_figure({"variance": terms}, "v"))
+        assert found is not None
+        return found[1]
+
+    assert label_at(0.05, 0.3) == label_at(0.3, None)
+    assert label_at(0.3, 0.05) == label_at(0.3, None)

@@ -157,13 +157,16 @@ class LoggedRun:
         if status != "success":
             error = text_of(mapping(self._log.header.get("error")).get("message"))
             why = f" ({short(error)})" if error else ""
-            of = "" if planned is None else f" of {planned} planned"
-            notes.say(f"{task}: the run's status is {status!r}{why}: incomplete, it holds {rows}{of} samples.")
+            if planned is not None and rows >= planned:
+                held = f"and yet the log holds all {planned} planned samples"
+            else:
+                held = f"incomplete, it holds {rows}{'' if planned is None else f' of {planned} planned'} samples"
+            notes.say(f"{task}: the run's status is {status!r}{why}: {held}.")
         elif planned is not None and rows < planned:
             notes.say(f"{task}: the log holds {rows} of the {planned} samples that were to be run.")
-        held = whole(mapping(self._eval.get("dataset")).get("samples"))
-        if held is not None and self._planned is not None and self._planned < held:
-            notes.say(f"{task}: {self._planned} of the data set's {held} items were to be run (a limit was set).")
+        size = whole(mapping(self._eval.get("dataset")).get("samples"))
+        if size is not None and self._planned is not None and self._planned < size:
+            notes.say(f"{task}: {self._planned} of the data set's {size} items were to be run (a limit was set).")
         if self._log.header.get("invalidated"):
             notes.say(f"{task}: the log is marked as invalidated.")
         if self._errors:

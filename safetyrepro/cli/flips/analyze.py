@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from safetyrepro.cli.flips.printing import print_update, write_report
+from safetyrepro.cli.flips.printing import print_update, report_files, write_report
+from safetyrepro.cli.numbers import finite
+from safetyrepro.cli.outputs import OutFolder, XmlFile, not_an_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,15 +27,22 @@ METRICS = ("nfr", "nfr_old_correct")
 @click.option("--config", help="Only this configuration: its config_id, the id's beginning, or a label as printed.")
 @click.option("--new-config", help="The new model's configuration where it is another (a template or suite update).")
 @click.option("--again", metavar="MODEL", help="Name under which the old model ran a second time, for its churn.")
-@click.option("--right-at", type=click.FloatRange(), default=0.5, show_default=True, help="Right from this score on.")
+@click.option(
+    "--right-at", type=float, callback=finite, help="Right from this score on (else 0.5, of scores from 0 to 1)."
+)
 @click.option("--by", metavar="COLUMN", help="Column to group items by (else category, else cluster).")
 @click.option("--fail-on", multiple=True, metavar="METRIC=MARGIN", help="Gate: nfr=0.02, or nfr_old_correct=0.03.")
-@click.option("--junit", type=click.Path(path_type=Path), help="Write the gate's verdict as JUnit XML.")
+@click.option("--junit", type=XmlFile(), help="Write the gate's verdict as JUnit XML.")
 @click.option("--signal", "only", multiple=True, metavar="NAME", help="Look at this signal alone; repeatable.")
 @click.option("--lower", multiple=True, metavar="NAME", help="Low values of this signal mean risk; repeatable.")
-@click.option("--target-nfr", type=click.FloatRange(0, 1), help="Rate to bring the system to by routing (else half).")
+@click.option(
+    "--target-nfr",
+    type=click.FloatRange(0, 1),
+    callback=finite,
+    help="Rate to bring the system to by routing (else half).",
+)
 @click.option("--all-signals", is_flag=True, help="Study signals under every configuration, not for a single one only.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for flips.json and flips.html.")
+@click.option("--out", type=OutFolder(), help="Folder for flips.json and flips.html.")
 @click.option("--redact", is_flag=True, help="Leave prompts and answers out.")
 @click.option("--json", "as_json", is_flag=True, help="Print flips.json instead of sentences.")
 def analyze(
@@ -44,7 +53,7 @@ def analyze(
     config: str | None,
     new_config: str | None,
     again: str | None,
-    right_at: float,
+    right_at: float | None,
     by: str | None,
     fail_on: tuple[str, ...],
     junit: Path | None,
@@ -66,29 +75,30 @@ def analyze(
       safetyrepro flips analyze out --old smollm2 --new smollm2-nf4 --fail-on nfr=0.02
       safetyrepro flips analyze scores.csv --old v1 --new v2 --config zero-shot --json
     """
-    import math
-
     from safetyrepro.errors import InputError
     from safetyrepro.flips.report import Question, build_flips
-    from safetyrepro.flips.scores import find_model, read_outcomes
+    from safetyrepro.flips.scores import find_column, find_model, read_outcomes, right_from
     from safetyrepro.flips.selection import comparisons
     from safetyrepro.progress import progress
 
     margins = _margins(fail_on)
     if junit is not None and not margins:
         raise InputError("--junit writes the gate's verdict; name a margin with --fail-on, such as nfr=0.02.")
-    if not math.isfinite(right_at):
-        raise InputError(f"--right-at is {right_at}, it should be a score.")
+    for path in report_files(out, "flips"):
+        not_an_input(path, tables)
     outcomes = read_outcomes(tables)
     frame = outcomes.frame
     for name in outcomes.unfinished:
         click.echo(f"Not ended yet: {name}", err=True)
     names = [find_model(frame, name, option) for name, option in ((old, "--old"), (new, "--new"))]
+    if by is not None:
+        find_column(outcomes, by, "--by")
+    compared = comparisons(frame, *names, benchmark=benchmark, config=config, new_config=new_config)
     question = Question(
         old=names[0],
         new=names[1],
         again=None if again is None else find_model(frame, again, "--again"),
-        right_at=right_at,
+        right_at=right_from(frame, names, {c.old.benchmark for c in compared}, right_at),
         by=by,
         margins=margins,
         target=target_nfr,
@@ -96,7 +106,6 @@ def analyze(
         lower=lower,
         redact=redact,
     )
-    compared = comparisons(frame, *names, benchmark=benchmark, config=config, new_config=new_config)
     with progress(quiet=len(compared) == 1) as watch:
         task = watch.task("configurations", len(compared))
         signals = all_signals or len(compared) == 1
@@ -150,5 +159,6 @@ def _show(body: dict[str, Any], *, out: Path | None, junit: Path | None, as_json
         click.echo(words)
     for path in paths:
         click.echo(f"Written: {path}")
-    click.echo(f"Next: {next_steps(body)[0]}")
+    where = "" if out is not None else " --out DIR writes a page with every flipped item."
+    click.echo(f"Next: {next_steps(body)[0]}{where}")
     return code

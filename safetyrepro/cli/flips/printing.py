@@ -17,7 +17,7 @@ def print_update(body: Mapping[str, Any]) -> None:
         headline,
         signal_sentences,
         stability_sentence,
-        summary_sentence,
+        summary_sentences,
     )
 
     entries = entries_of(body)
@@ -36,8 +36,8 @@ def print_update(body: Mapping[str, Any]) -> None:
             print_signals(entry)
     for part in body["stability"]:
         click.echo(stability_sentence(part))
-    for summary in body.get("summary", {}).values():
-        click.echo(summary_sentence(summary))
+    for sentence in summary_sentences(body.get("summary", {})):
+        click.echo(sentence)
 
 
 def print_signals(entry: Mapping[str, Any]) -> None:
@@ -54,15 +54,20 @@ def print_signals(entry: Mapping[str, Any]) -> None:
         click.echo(f"  {row['signal']:<{width}}  {row['auroc']:.3f}  {added}{row['verdict']}")
 
 
+def report_files(out: Path | None, name: str) -> list[Path]:
+    """Where `write_report` writes."""
+    return [] if out is None else [out / f"{name}.json", out / f"{name}.html"]
+
+
 def write_report(body: Mapping[str, Any], out: Path | None, name: str) -> list[Path]:
     """Write NAME.json and NAME.html to a folder where one is given, and return their paths."""
-    if out is None:
+    paths = report_files(out, name)
+    if not paths:
         return []
     from safetyrepro.atomic import write_json, write_text
     from safetyrepro.reports.flips_page import render_flips
 
     page = render_flips(body)
-    paths = [out / f"{name}.json", out / f"{name}.html"]
     write_json(paths[0], body)
     write_text(paths[1], page)
     return paths

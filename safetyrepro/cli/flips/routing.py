@@ -7,14 +7,21 @@ from pathlib import Path
 
 import click
 
+from safetyrepro.cli.numbers import finite
+from safetyrepro.cli.outputs import OutFile, not_an_input
+
 
 @click.command()
 @click.argument("table", metavar="SIGNALS", type=click.Path(path_type=Path))
 @click.option("--signal", required=True, help="The signal to route by.")
 @click.option(
-    "--target-nfr", required=True, type=click.FloatRange(0, 1), help="Rate of negative flips to come down to."
+    "--target-nfr",
+    required=True,
+    type=click.FloatRange(0, 1),
+    callback=finite,
+    help="Rate of negative flips to come down to.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The policy's file.")
+@click.option("--out", required=True, type=OutFile(), help="The policy's file.")
 @click.option("--lower", is_flag=True, help="Low values of the signal mean risk (known for confidence and margin).")
 @click.option("--update", help="Which update, where the table holds several.")
 @click.option("--task", help="Which task, where the table holds several.")
@@ -40,6 +47,7 @@ def policy(
     from safetyrepro.flips.policy import choose_policy
     from safetyrepro.flips.signal_table import read_signal_tables
 
+    not_an_input(out, [table])
     read = read_signal_tables([table], lower=[signal] if lower else [], only=[signal])
     chosen = choose_policy(read, table, signal, target_nfr, update=update, task=task)
     body = chosen.model_dump(mode="json")
@@ -62,7 +70,7 @@ def policy(
 @click.command()
 @click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
 @click.argument("table", metavar="SIGNALS", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Write item_id, value and route as CSV.")
+@click.option("--out", type=OutFile(), help="Write item_id, value and route as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of sentences.")
 def route(policy_file: Path, table: Path, out: Path | None, as_json: bool) -> None:
     """Apply a POLICY to new rows (SIGNALS: item_id and the policy's signal): which model should answer each.
@@ -73,7 +81,10 @@ def route(policy_file: Path, table: Path, out: Path | None, as_json: bool) -> No
     """
     from safetyrepro.flips.policy import read_policy, routes_csv
     from safetyrepro.flips.signal_table import read_signal_rows
+    from safetyrepro.plurals import counted
 
+    if out is not None:
+        not_an_input(out, [policy_file, table])
     chosen = read_policy(policy_file)
     rows = read_signal_rows(table, chosen.signal)
     routes = chosen.routes(rows)
@@ -94,7 +105,7 @@ def route(policy_file: Path, table: Path, out: Path | None, as_json: bool) -> No
         }
         click.echo(json.dumps(body, indent=1, allow_nan=False))
         return
-    click.echo(f"{old} of {len(routes)} items go to the old model by {chosen.signal}.")
+    click.echo(f"To the old model: {old} of {counted(len(routes), 'item')}, by {chosen.signal}.")
     if undefined:
         click.echo(f"On {undefined} of them the signal is undefined; such items always go to the old model.")
     click.echo(f"Written: {out}" if out is not None else "Next: add --out routes.csv to keep the route of every item.")

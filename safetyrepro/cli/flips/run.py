@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safetyrepro.cli.flips.printing import print_update
+from safetyrepro.cli.outputs import OutFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), help="Only this many items of each task.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of official data (else SAFETYREPRO_DATA).")
 @click.option("--one-at-a-time", is_flag=True, help="Never hold both versions in memory; the old one is loaded twice.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder; finished tasks in it are kept.")
+@click.option("--out", required=True, type=OutFolder(), help="Folder; finished tasks in it are kept.")
 @click.option("--redact", is_flag=True, help="Leave prompts and answers out of the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print every update's flips.json instead of sentences.")
 def run(

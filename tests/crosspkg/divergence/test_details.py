@@ -236,3 +236,14 @@ def test_a_version_that_no_log_holds_is_said_so(tmp_path: Path) -> None:
         row["meta"]["suite_version"] = None
     suites = diff(tmp_path, a, b).suites
     assert [str(suite) for suite in suites] == ["made 1.0", "made, version not recorded"]
+
+
+def test_equal_ids_of_two_benchmarks_are_warned_of_first(tmp_path: Path) -> None:
+    rows = [{**row, "meta": {"benchmark": "tales"}} for row in free(3)]
+    others = [{**row, "meta": {"benchmark": "facts"}} for row in free(3)]
+    found = diff(tmp_path, rows, others)
+    assert "different benchmarks (a: 'tales'; b: 'facts')" in found.warnings[0]
+    assert found.to_json()["warnings"] == list(found.warnings)
+    assert not found.classes
+    for same in (rows, free(3)):
+        assert not diff(tmp_path, rows, same).warnings

@@ -29,6 +29,8 @@ from tests.crosspkg.divergence.rows import free, write
         ('{"item_id": "a", "score": Infinity}\n', "line 1: score"),
         ('{"question": "a"}\n', "line 1: holds none of a wire row's fields"),
         ('{"wire_id": "a", "seen": [], "request": {}}\n', "is a gateway's wire log"),
+        ('{"model": "m", "config_id": "c", "item_id": "a", "score": 1}\n', "looks like a score table"),
+        ('{"item_id": "a", "response": null}\n', "is no wire set: no row holds a request"),
         ("[" * 100_000, "line 1: not JSON"),
     ],
 )
@@ -57,7 +59,7 @@ def test_a_byte_order_mark_blank_lines_and_nan_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("\ufeff" + rows[0] + "\r\n\n" + rows[1].replace("1.0}", "1.0}") + "\n", encoding="utf-8")
     assert list(open_side(path).by_item) == ["q0", "q1"]
-    path.write_text('{"item_id": 7, "score": NaN}\n', encoding="utf-8")
+    path.write_text('{"item_id": 7, "score": NaN, "extracted": "a"}\n', encoding="utf-8")
     assert open_side(path).score("7") is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -119,7 +120,7 @@ def test_no_name_leads_out_of_the_folder(name: str, logs: Path, tmp_path: Path, 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_a_table_reads_back_as_the_records(ending: str, finished: Path, tmp_path: Path) -> None:
     out = tmp_path / f"scores{ending}"
-    assert export_table(finished, out) == 7 * 4
+    assert export_table(finished, out).rows == 7 * 4
     found = read_table(out)
     records = [record for path in record_files(finished) for record in read_records(path)]
     columns = list(records_to_table([]).columns)
@@ -165,6 +166,51 @@ def test_the_commands_say_what_they_wrote(logs: Path, tmp_path: Path) -> None:
     assert [Path(one["aggregate"]).is_file() for one in files] == [True] * 3
     with pytest.raises(InputError, match="holds no records"):
         run.invoke(export, ["table", str(tmp_path / "store"), "--out", "x.csv"], catch_exceptions=False)
+
+
+def test_an_export_does_not_replace_a_file_of_its_run(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "run"))
+    cell = next(folder.glob("cells/*/records.parquet"))
+    link = tmp_path / "link.parquet"
+    link.symlink_to(cell)
+    for out in (cell, link, cell.with_name("wire.jsonl")):
+        before = out.read_bytes()
+        with pytest.raises(InputError, match="give --out another path"):
+            export_table(folder, out)
+        assert out.read_bytes() == before
+    for ending in (".csv", ".jsonl", ".parquet"):
+        for _ in range(2):
+            assert export_table(folder, folder / f"scores{ending}").rows == 7 * 4
+
+
+@pytest.mark.parametrize("command", ["table", "eee"])
+def test_an_output_of_the_wrong_kind_is_said_to_be_one(command: str, logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "there.csv"
+    if command == "table":
+        out.mkdir()
+        said = "is a folder, and a file"
+    else:
+        out.touch()
+        said = "is a file, and a folder"
+    for path, words in ((out, said), (logs / "a" / "records.parquet" / "x.csv", "cannot be written")):
+        ended = CliRunner().invoke(export, [command, str(logs), "--out", str(path)])
+        assert ended.exit_code == 2, ended.output
+        assert words in " ".join(ended.output.split())
+    with pytest.raises(InputError, match="is a file"):
+        export_eee(logs, logs / "a" / "records.parquet", EeeOptions())
+
+
+def test_epochs_are_counted_as_records_and_one_model_is_not_sent_to_the_ranking(tmp_path: Path) -> None:
+    log = write_eval(
+        tmp_path / "e.eval", header(1.0, [1, 2], epochs=2), [sample(i, "C", e) for i in (1, 2) for e in (1, 2)]
+    )
+    imported("inspect_ai", log, tmp_path / "in")
+    run = CliRunner()
+    said = run.invoke(export, ["eee", str(tmp_path / "in"), "--out", str(tmp_path / "store")]).output
+    assert "2 items, 4 records" in said
+    said = run.invoke(export, ["table", str(tmp_path / "in"), "--out", str(tmp_path / "t.csv")]).output
+    assert said.startswith("4 rows")
+    assert "Next: this is one model" in said
 
 
 def test_a_record_read_here_is_the_record_written(finished: Path) -> None:

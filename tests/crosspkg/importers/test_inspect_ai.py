@@ -15,7 +15,7 @@ import zstandard
 
 from safetyrepro.crosspkg.importers.inspect_ai.archive import ZSTD
 from safetyrepro.errors import InputError
-from tests.crosspkg.importers.importing import imported, metrics, said, summary, write_json
+from tests.crosspkg.importers.importing import command, imported, metrics, said, summary, write_json
 
 PROMPT = "Is it so? " * 20
 
@@ -180,6 +180,19 @@ def test_a_run_that_did_not_end_is_said_to_be_incomplete(status: str, tmp_path: 
     body = summary("inspect_ai", write_eval(tmp_path / "log.eval", head, [sample(1, "C")]))
     assert said(body, repr(status), "out of money", "holds 1 of 3")
     assert said(body, "3 of the data set's 100")
+
+
+def test_a_stopped_run_that_holds_all_samples_is_not_called_incomplete(tmp_path: Path) -> None:
+    head = header(1.0, [1, 2], status="cancelled")
+    body = summary("inspect_ai", write_eval(tmp_path / "log.eval", head, [sample(1, "C"), sample(2, "C")]))
+    assert said(body, "'cancelled'", "and yet the log holds all 2 planned samples")
+    assert not said(body, "incomplete")
+
+
+def test_a_name_that_the_log_contradicts_is_said_to_be_unused(tmp_path: Path) -> None:
+    log = write_eval(tmp_path / "log.eval", header(1.0, [1]), [sample(1, "C")])
+    assert said(command("inspect_ai", log, "--model", "mine"), "--model 'mine' is not used", "'org/model'")
+    assert not said(command("inspect_ai", log, "--model", "org/model"), "not used")
 
 
 def test_a_crashed_run_has_its_journal_only(tmp_path: Path) -> None:
