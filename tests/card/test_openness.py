@@ -73,7 +73,7 @@ def test_the_weightiest_stand_first(anchor_card: Card) -> None:
     order = ["decisive", "trust", "repeat", "context"]
     places = [order.index(gap.weight) for gap in gaps(anchor_card)]
     assert places == sorted(places)
-    assert places[0] == 0
+    assert len(set(places)) > 1
 
 
 def test_paths_lead_to_the_field(sealed_card: Card) -> None:
