@@ -139,12 +139,12 @@ def _why_not(entry: Mapping[str, Any]) -> str:
     tasks = [suite for suite in asked if suite not in absent]
     if len(tasks) < 2:
         who = f"only {names_text(tasks)}" if tasks else "none of them"
-        return f"{who} has a task of its own {_ITS}"
+        return f"{who} has a task of its own that could be run {_ITS}"
     if len(ended) < 2:
         return f"only that of {names_text(ended)} gave a result" if ended else "none of them gave a result"
     return "they share no item that all of them scored"
 
 
 def _absent(arm: Mapping[str, Any]) -> list[str]:
-    """Suites without a task of their own."""
+    """Suites that have no task of their own, or none that the config lets run."""
     return [suite for suite, gap in arm["without_result"].items() if gap["state"] == "absent"]

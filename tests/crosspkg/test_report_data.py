@@ -210,8 +210,18 @@ def test_certified_reversal_is_said_and_a_point_reversal_is_not(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("benchmark", "absent", "failed", "said"),
     [
-        ("bbq", ("helm", "inspect_ai"), (), "since only lm-eval has a task of its own for BBQ; pushed"),
-        ("bbq", ("lm_eval", "helm", "inspect_ai"), (), "since none of them has a task of its own for BBQ; pushed"),
+        (
+            "bbq",
+            ("helm", "inspect_ai"),
+            (),
+            "since only lm-eval has a task of its own that could be run for BBQ; pushed",
+        ),
+        (
+            "bbq",
+            ("lm_eval", "helm", "inspect_ai"),
+            (),
+            "since none of them has a task of its own that could be run for BBQ; pushed",
+        ),
         ("bbq", ("lm_eval",), ("helm",), "since only that of Inspect AI gave a result (1 cell failed); pushed"),
     ],
     ids=["one-task", "no-task", "one-failed"],
