@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -16,6 +15,7 @@ from safetyrepro.analysis.card.fields import GROUPS, TITLES, Entry, entries
 from safetyrepro.analysis.card.model import BenchmarkCard, Card
 from safetyrepro.analysis.card.openness import counts, gaps
 from safetyrepro.card.words import KINDS, headline, lines, next_steps
+from safetyrepro.reports.templating import environment
 from safetyrepro.reports.visible import cleaned, is_hidden
 from safetyrepro.runners import title as suite_title
 from safetyrepro.stability.words import title as benchmark_title
@@ -66,29 +66,22 @@ def render_html(card: Card) -> str:
     Every string is escaped by the template engine, with control and bidi characters named; there is no script, no link
     to anything outside the page, and no date, so that the same card gives the same page.
     """
-    environment = _environment(autoescape=True, finalize=_escaped)
-    return environment.get_template("card.html.jinja").render(**_content(card))
+    page = _environment(autoescape=True, finalize=_escaped)
+    return page.get_template("card.html.jinja").render(**_content(card))
 
 
 def render_markdown(card: Card) -> str:
     """The card as Markdown in which no text of a card is markup."""
-    environment = _environment(autoescape=False, finalize=_plain_markdown)
-    text = environment.get_template("card.md.jinja").render(**_content(card))
+    page = _environment(autoescape=False, finalize=_plain_markdown)
+    text = page.get_template("card.md.jinja").render(**_content(card))
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def _environment(*, autoescape: bool, finalize: Any) -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=autoescape,  # noqa: S701 - Markdown has an escaping of its own, in `finalize`
-        undefined=jinja2.StrictUndefined,
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = environment(finalize, autoescape=autoescape)
     code = _code_html if autoescape else _code_markdown
-    environment.filters.update(code=code, number=_number, p=_p, suite=suite_title, benchmark=benchmark_title)
-    return environment
+    made.filters.update(code=code, number=_number, p=_p, suite=suite_title, benchmark=benchmark_title)
+    return made
 
 
 def _content(card: Card) -> dict[str, Any]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from safetyrepro.analysis.flips.added_value import FEWEST_FLIPS
@@ -25,6 +23,7 @@ from safetyrepro.flips.finding import (
 )
 from safetyrepro.plurals import counted
 from safetyrepro.reports import flips_plots
+from safetyrepro.reports.templating import environment
 from safetyrepro.reports.visible import LONGEST, cleaned, cut, plain
 
 LISTED = 40
@@ -41,27 +40,20 @@ def render_flips(body: Entry) -> str:
     Every string is escaped by the template engine, with control and bidi characters named; there is no script, no
     link to anything outside the page, and no date, so that the same JSON gives the same page.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
+    made = environment(_finalize)
+    made.filters.update(
         counted=counted, percent=percent, plain=plain, signed=_signed, between=_between, p_text=p_text, title_of=_title
     )
-    environment.globals.update(cut=cut, LONGEST=LONGEST, PROMPT_SHOWN=PROMPT_SHOWN)
+    made.globals.update(cut=cut, LONGEST=LONGEST, PROMPT_SHOWN=PROMPT_SHOWN)
     if "updates" in body:
-        return environment.get_template("signals.html.jinja").render(
+        return made.get_template("signals.html.jinja").render(
             summaries=summary_sentences(body["summary"]),
             summary=body["summary"],
             sections=[_section(entry, number) for number, entry in enumerate(body["updates"])],
             method=body["method"],
         )
     entries = entries_of(body)
-    return environment.get_template("flips.html.jinja").render(
+    return made.get_template("flips.html.jinja").render(
         body=body,
         headline=headline(body),
         gates=[

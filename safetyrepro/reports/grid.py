@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from safetyrepro.plurals import counted
 from safetyrepro.reports import grid_plots
+from safetyrepro.reports.templating import environment
 from safetyrepro.reports.visible import cleaned, plain
 from safetyrepro.stability.words import headline, next_steps, title, verdict
 
@@ -30,17 +29,10 @@ def render_grid(result: Result) -> str:
     Args:
         result: what grid.json holds.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(counted=counted, two=_two, p=_p, plain=plain, levels=grid_plots.short_label)
-    environment.globals.update(verdict=verdict, title=title, ORDERS=LISTED_ORDERS)
-    return environment.get_template("grid.html.jinja").render(
+    made = environment(_finalize)
+    made.filters.update(counted=counted, two=_two, p=_p, plain=plain, levels=grid_plots.short_label)
+    made.globals.update(verdict=verdict, title=title, ORDERS=LISTED_ORDERS)
+    return made.get_template("grid.html.jinja").render(
         result=result,
         headline=headline(result),
         steps=next_steps(result),

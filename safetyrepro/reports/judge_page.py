@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -14,6 +13,7 @@ from safetyrepro.judge.wording import plain as words
 from safetyrepro.judge.wording import relation
 from safetyrepro.plurals import counted
 from safetyrepro.reports import judge_plots
+from safetyrepro.reports.templating import environment
 from safetyrepro.reports.visible import cleaned, plain
 
 LISTED = 40
@@ -91,15 +91,8 @@ def render_audit(report: Entry) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
+    made = environment(_finalize)
+    made.filters.update(
         plain=plain,
         words=words,
         percent=_percent,
@@ -108,8 +101,8 @@ def _environment() -> jinja2.Environment:
         relation=_relation,
         counted=counted,
     )
-    environment.globals.update(LISTED=LISTED)
-    return environment
+    made.globals.update(LISTED=LISTED)
+    return made
 
 
 def _svg(figure: str | None) -> Markup | None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from safetyrepro.crosspkg.finding import finding
@@ -19,6 +17,7 @@ from safetyrepro.crosspkg.words import TITLES, count_word, subject
 from safetyrepro.reports import plots
 from safetyrepro.reports.captions import order_captions, score_captions, spread_captions
 from safetyrepro.reports.causes import cause_tables
+from safetyrepro.reports.templating import environment
 from safetyrepro.reports.visible import LONGEST, cleaned, cut, plain, shown
 from safetyrepro.runners import title
 
@@ -40,15 +39,8 @@ def render_page(report: Sequence[Entry]) -> str:
     Args:
         report: what report.json holds.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
+    made = environment(_finalize)
+    made.filters.update(
         points=lambda share: f"{100 * share:.1f}",
         name=title,
         plain=plain,
@@ -56,7 +48,7 @@ def render_page(report: Sequence[Entry]) -> str:
         hash=_hash,
         segments=_segments,
     )
-    environment.globals.update(
+    made.globals.update(
         cut=cut,
         ran_sentences=ran_sentences,
         LONGEST=LONGEST,
@@ -64,7 +56,7 @@ def render_page(report: Sequence[Entry]) -> str:
         CANDIDATES=LISTED_CANDIDATES,
         LISTED=LISTED,
     )
-    return environment.get_template("report.html.jinja").render(
+    return made.get_template("report.html.jinja").render(
         report=report,
         finding=finding(report),
         orders=order_sentences(report),
