@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from safetyrepro.benchmarks.bbq import CATEGORIES
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
 BBQ_TEST_ROWS = 1000
 TRUTHFULQA_TRAIN_SHARE = 0.2
 COLUMNS = ("Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source")
-CATEGORIES = (
-    "Age",
-    "Disability_status",
-    "Gender_identity",
-    "Nationality",
-    "Physical_appearance",
-    "Race_ethnicity",
-    "Race_x_SES",
-    "Race_x_gender",
-    "Religion",
-    "SES",
-    "Sexual_orientation",
-)
-"""BBQ's files, in the order in which HELM reads them for `subject=all`."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +84,7 @@ def _bbq(items: Sequence[Item], examples: Sequence[Item], shots: int) -> Layout:
     for item, place in zip(ordered, places, strict=True):
         rows[place] = item
         numbers[place:] = [_file_number(item)] * (len(rows) - place)
+    # In this order HELM reads the files for `subject=all`.
     files = {
         f"scenarios/bbq/data/{category}": "".join(
             _json_line(row) for row, file in zip(rows, numbers, strict=True) if file == number

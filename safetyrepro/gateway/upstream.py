@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from tenacity import (
 
 from safetyrepro.engine.api import Tokenizer
 from safetyrepro.errors import InputError
+from safetyrepro.gateway.address import bearer, server_key, server_url
 from safetyrepro.gateway.answer import CHAT, COMPLETIONS, Answer, Call
 from safetyrepro.gateway.prompt import chat_ids, completion_ids
 from safetyrepro.gateway.refusal import Refusal
@@ -67,24 +67,15 @@ class Upstream:
             key_variable: Environment variable that its key is read from.
 
         Raises:
-            InputError: no http or https URL, or a URL with credentials or a query in it.
+            InputError: no http or https URL, one with credentials or a query in it, or a key that no header takes.
         """
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL:
-            parsed = httpx.URL("")
-        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
-            shown = str(parsed.copy_with(username=None, password=None, query=None))
-            raise InputError(
-                f"Upstream URL is {shown!r}: give http://HOST:PORT/v1 or https://, and the key in {key_variable}."
-            )
+        parsed = server_url(url, "Upstream URL", key_variable)
         self._model = model
         self._tokenizer = tokenizer
         self._first_wait = first_wait
-        key = os.environ.get(key_variable)
         self._client = httpx.Client(
             base_url=parsed,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers=bearer(server_key(key_variable)),
             timeout=httpx.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT),
             limits=httpx.Limits(max_connections=CONNECTIONS),
             follow_redirects=False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.utils
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from safetyrepro.errors import InputError
+from safetyrepro.gateway.address import bearer, server_key, server_url
 
 KEY_VARIABLE = "SAFETYREPRO_UPSTREAM_KEY"
 PATH = "/chat/completions"
@@ -95,27 +94,15 @@ class Endpoint:
             stopping: Once set, nothing is tried again.
 
         Raises:
-            InputError: no http or https URL, or a URL with credentials or a query in it.
+            InputError: no http or https URL, one with credentials or a query in it, or a key that no header takes.
         """
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL:
-            parsed = httpx.URL("")
-        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
-            shown = str(parsed.copy_with(username=None, password=None, query=None))
-            raise InputError(
-                f"--endpoint is {shown!r}: give http://HOST:PORT/v1 or https://, and the key in {KEY_VARIABLE}."
-            )
-        self._key = os.environ.get(KEY_VARIABLE, "").strip()
+        parsed = server_url(url, "--endpoint", KEY_VARIABLE)
+        self._key = server_key(KEY_VARIABLE)
         self._timeout, self._attempts, self._first_wait = timeout, attempts, first_wait
         self._stopping = stopping or threading.Event()
-        try:
-            headers = httpx.Headers({"Authorization": f"Bearer {self._key}"} if self._key else {})
-        except UnicodeEncodeError:
-            raise InputError(f"{KEY_VARIABLE} holds characters that no key has; set it again.") from None
         self._client = httpx.Client(
             base_url=parsed,
-            headers=headers,
+            headers=bearer(self._key),
             timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT),
             follow_redirects=False,
         )

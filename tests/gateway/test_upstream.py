@@ -216,3 +216,11 @@ def test_url_is_checked_and_shows_no_secret(url: str) -> None:
         Upstream(url)
     assert "SAFETYREPRO_UPSTREAM_KEY" in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "one\ntwo"], ids=["not ascii", "two lines"])
+def test_a_key_that_no_header_takes_is_named(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAFETYREPRO_UPSTREAM_KEY", key)
+    with pytest.raises(InputError, match="SAFETYREPRO_UPSTREAM_KEY holds characters") as raised:
+        Upstream("http://127.0.0.1:9/v1")
+    assert key not in str(raised.value)
