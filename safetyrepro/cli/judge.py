@@ -151,7 +151,10 @@ def _tell(outcome: Outcome, summary: dict[str, Any], out: Path, *, as_json: bool
         click.echo("What is finished is kept; the same command asks for the rest.", err=True)
         return 2 if _settings_wrong(outcome) else EXIT_INCONCLUSIVE
     if not as_json:
-        click.echo(f"Next: safetyrepro judge audit {out}")
+        from safetyrepro.judge.audit_wording import unread_step
+
+        unread = unread_step(outcome.statuses)
+        click.echo(f"Next: safetyrepro judge audit {out}" if unread is None else f"Next: {unread}")
     return 0
 
 
@@ -183,6 +186,7 @@ def audit(
       safetyrepro judge audit verdicts.csv --meta meta.json --json
     """
     from safetyrepro.judge.audit import build_audit, source_name
+    from safetyrepro.judge.audit_wording import first_steps, has_verdicts
     from safetyrepro.judge.meta_file import read_meta
     from safetyrepro.judge.summary import read_summary
     from safetyrepro.judge.texts import with_features
@@ -198,6 +202,9 @@ def audit(
     edited = all(found["edits"] is not None for found in report["judges"].values())
     causes = "judge run --edit all shows what causes its marks"
     step = "judge meta sets concrete factors beside it" if edited else causes
+    if not has_verdicts(report):
+        first = first_steps(report)[0].rstrip(".")
+        step = first[0].lower() + first[1:]
     _deliver(report, "audit", out, as_json=as_json, next_step=step)
     rates = {name: _flip_rate(found) for name, found in report["judges"].items()}
     if fail_on is None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 POINTS = {"a": 1.0, "tie": 0.5, "b": 0.0}
 UNIT = (*COMPARISON, "edit", "order")
+UNREAD = "no reply gave a readable verdict"
 
 
 def build_audit(
@@ -61,7 +62,7 @@ def _judge(rows: pd.DataFrame, table: VerdictTable) -> dict[str, Any]:
     plain = originals(rows)
     body: dict[str, Any] = _order(consistency(plain)) if len(plain) else _no_originals(rows)
     body["weights"], body["weights_detail"] = _weights(plain)
-    body["surface"] = _surface(plain, table)
+    body["surface"], body["surface_reason"] = _surface(plain, table)
     body["edits"] = _edits(rows, plain)
     body["notes"] = _notes(plain, body)
     return body
@@ -137,7 +138,8 @@ def _weights(plain: pd.DataFrame) -> tuple[dict[str, Any] | None, dict[str, Any]
     factors = [name for name in FACTORS if plain[name].notna().any()]
     rows = plain.dropna(subset=[*factors, OVERALL]) if factors else plain.iloc[:0]
     if not len(rows):
-        return None, {"reason": "the table holds no marks on the factors and overall"}
+        silent = len(plain) and (plain["verdict"] == "").all()
+        return None, {"reason": UNREAD if silent else "the table holds no marks on the factors and overall"}
     found = standardised_weights(
         rows[factors].to_numpy(dtype=np.float64),
         rows[OVERALL].to_numpy(dtype=np.float64),
@@ -173,14 +175,18 @@ def _regression(found: Weights) -> dict[str, Any]:
     }
 
 
-def _surface(plain: pd.DataFrame, table: VerdictTable) -> dict[str, Any] | None:
+def _surface(plain: pd.DataFrame, table: VerdictTable) -> tuple[dict[str, Any] | None, str | None]:
+    """What length and layout do, or why that cannot be told."""
     if not table.features:
-        return None
+        return None, "the table has no lengths; --answers adds them from the texts"
     names = [name for name in FEATURES if name in table.features]
     columns = [f"{name}_{side}" for side in "ab" for name in names]
-    rows = plain[plain["verdict"] != ""].dropna(subset=columns)
+    rows = plain[plain["verdict"] != ""]
     if not len(rows):
-        return None
+        return None, UNREAD
+    rows = rows.dropna(subset=columns)
+    if not len(rows):
+        return None, "no call with a verdict has the lengths of both answers"
     wins = [POINTS[winner(o, v)] for o, v in zip(rows["order"], rows["verdict"], strict=True)]
     found = surface_effects(
         rows[[f"{name}_a" for name in names]].to_numpy(dtype=np.float64),
@@ -190,11 +196,12 @@ def _surface(plain: pd.DataFrame, table: VerdictTable) -> dict[str, Any] | None:
         [str(item) for item in rows["item_id"]],
     )
     joint: dict[str, Any] = {"reason": found.joint} if isinstance(found.joint, str) else _regression(found.joint)
-    return {
+    effects = {
         "more_wins": {name: _share(share) for name, share in found.more_wins.items()},
         "weights": None if isinstance(found.joint, str) else {name: _weight(found.joint, name) for name in names},
         "joint": joint,
     }
+    return effects, None
 
 
 def _edits(rows: pd.DataFrame, plain: pd.DataFrame) -> dict[str, Any] | None:

@@ -42,6 +42,42 @@ def audit_finding(report: Mapping[str, Any]) -> str:
     return " ".join(sentences)
 
 
+def unread_step(statuses: Mapping[str, int]) -> str | None:
+    """What to do about replies without a verdict; None where they are few.
+
+    Args:
+        statuses: calls of a run by status.
+    """
+    truncated, unparsed = statuses.get("truncated", 0), statuses.get("unparsed", 0)
+    replies = truncated + unparsed + statuses.get("ok", 0)
+    if truncated + unparsed < max(1, MUCH_UNPARSED * replies):
+        return None
+    said = []
+    if truncated:
+        said.append(f"{truncated} ended at the limit (raise --max-tokens)")
+    if unparsed:
+        said.append(f"{unparsed} gave no mark (ask in a simpler form with --prompt, or ask another judge)")
+    total = counted(replies, "reply", "replies")
+    return f"Get readable replies first, by judge run into a new folder: of {total} {listed(said)}."
+
+
+def first_steps(report: Mapping[str, Any]) -> list[str]:
+    """What to do next with the judges of a report, most pressing first."""
+    judges = report["judges"]
+    unread = None if report["run"] is None else unread_step(report["run"]["statuses"])
+    if unread is None:
+        silent = [name for name, judge in judges.items() if _unparsed(judge)]
+        unread = f"Find out why so many replies of {listed(silent)} hold no verdict." if silent else None
+    steps = [] if unread is None else [unread]
+    return [*steps, order_step(judges)] if has_verdicts(report) else steps
+
+
+def has_verdicts(report: Mapping[str, Any]) -> bool:
+    """Whether any call that a judge was asked gave a verdict."""
+    details = [judge["detail"] for judge in report["judges"].values()]
+    return any(detail is None or detail["unparsed"]["count"] < detail["rows"] for detail in details)
+
+
 def order_step(judges: Mapping[str, Mapping[str, Any]]) -> str:
     """What to do about the order of the answers: ask in both, or count what both orders agree on."""
     lacking, differing = [], []

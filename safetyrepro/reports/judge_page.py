@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from safetyrepro.judge.audit_wording import order_step
+from safetyrepro.judge.audit_wording import first_steps, has_verdicts
 from safetyrepro.judge.wording import plain as words
 from safetyrepro.judge.wording import relation
 from safetyrepro.plurals import counted
@@ -85,7 +85,8 @@ def render_audit(report: Entry) -> str:
             report=report,
             sections=sections,
             orders=_svg(judge_plots.order_figure(judges) if drawn else None),
-            order_step=order_step(judges),
+            first_steps=first_steps(report),
+            has_verdicts=has_verdicts(report),
         )
     )
 

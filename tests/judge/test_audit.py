@@ -136,6 +136,22 @@ def test_the_smallest_table_and_a_judge_that_says_nothing(tmp_path: Path, capsys
     assert run(capsys, path, "--out", tmp_path / "out")[0] == 0
 
 
+def test_replies_that_cannot_be_read_are_what_to_mend_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def mute(first: str, second: str, number: int) -> Any:
+        return completion("I like both", finish="length" if number % 4 else "stop")
+
+    folder = judged(tmp_path, mute, 6)
+    code, out, errors = run(capsys, folder, "--out", tmp_path / "page")
+    assert code == 0, errors
+    advice = "of 12 replies 9 ended at the limit (raise --max-tokens) and 3 gave no mark"
+    assert advice in out.splitlines()[-1]
+    page = (tmp_path / "page" / "judge-audit.html").read_text("utf-8")
+    assert advice in page
+    assert page.count("no reply gave a readable verdict") == 2, "weights and lengths say why they are missing"
+    assert "--edit all" not in page
+    assert "<code>--answers</code>" not in page
+
+
 def test_models_changed_about_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "v.csv"
     path.write_text("judge,item_id,order,verdict,model_a,model_b\nj,1,ab,first,x,y\nj,1,ab,first,y,x\n")
