@@ -206,6 +206,7 @@ def _model_facts(info: ModelInfo) -> ModelFacts:
         info.licence,
         info.has_chat_template,
         info.adds_bos,
+        None if info.files_sha256 is None else dict(info.files_sha256),
     )
 
 

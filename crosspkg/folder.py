@@ -82,6 +82,8 @@ class ModelFacts:
     licence: str | None
     has_chat_template: bool
     adds_bos: bool
+    files_sha256: Mapping[str, str] | None = None
+    """None too in a run that was made before this was recorded."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from safetyrepro.config import UNVERIFIED, ModelSpec, Strict, canonical_sha256
 from safetyrepro.errors import InputError
 
 _KINDS = (".py", ".jinja")
-_SMALL = ("*.json", "*.jinja")
-"""A model folder's files beside its weights that decide what the model is and reads."""
 _ROOTS = {
     "safetyrepro": Path(benchmarks.__file__).parent.parent,
     "adapters": Path(adapters.__file__).parent,
@@ -164,13 +162,12 @@ def weights(spec: ModelSpec, say: Callable[[str], None]) -> Weights:
     Raises:
         InputError: there is no such model, or it is another one than its spec says.
     """
-    from safetyrepro.engine.catalogue import catalogue
     from safetyrepro.engine.source import find_source
 
     source = find_source(spec, say)
-    whole = spec.id in catalogue() or spec.id.endswith(".gguf")
-    files = {} if whole else {path.name: file_sha256(path) for path in _small(source.folder)}
-    return Weights(source.weights_sha256, source.weights_verified, source.source_quant, files, source.folder)
+    return Weights(
+        source.weights_sha256, source.weights_verified, source.source_quant, source.files_sha256, source.folder
+    )
 
 
 def item_sha256(item: Item) -> str:
@@ -204,9 +201,3 @@ def stated(value: str | None) -> str | None:
 def _git(folder: Path, *arguments: str) -> str:
     ended = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return ended.stdout.strip()
-
-
-def _small(folder: Path) -> list[Path]:
-    # The index of a sharded model's weights is a list of the files that `weights_sha256` covers.
-    found = {path for pattern in _SMALL for path in folder.glob(pattern) if not path.name.endswith(".index.json")}
-    return sorted(found)

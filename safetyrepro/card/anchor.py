@@ -89,6 +89,14 @@ def _spec(experiment: Experiment, model: str) -> ModelSpec | None:
     return None
 
 
+def _files(facts: ModelFacts) -> Any:
+    if facts.files_sha256 is None:
+        return not_disclosed(EARLIER)
+    if not facts.files_sha256:
+        return not_applicable("the weights' file holds them")
+    return given(dict(facts.files_sha256), PLAN)
+
+
 def _model(experiment: Experiment, facts: ModelFacts) -> ModelCard:
     spec = _spec(experiment, facts.name)
     upstream = spec is not None and spec.upstream is not None
@@ -123,9 +131,7 @@ def _model(experiment: Experiment, facts: ModelFacts) -> ModelCard:
         name=facts.name,
         **ids,
         weights_sha256=weights,
-        files_sha256=hidden
-        if upstream
-        else not_disclosed("an anchor run hashes the weights, and no file of config or tokenizer beside them"),
+        files_sha256=hidden if upstream else _files(facts),
         source_quant=given(facts.source_quant, PLAN)
         if facts.source_quant
         else hidden

@@ -26,6 +26,9 @@ class ModelInfo:
     """None where the weights are an upstream server's, which nobody here has read."""
     weights_verified: bool
     """Whether a hash was given beforehand and agreed."""
+    files_sha256: Mapping[str, str] | None
+    """SHA-256 by name of config's and tokenizer's files, empty where the weights' file holds them; None where they are
+    an upstream server's."""
     source_quant: str | None
     numerics: str
     """`quant/compute dtype/decode/mode`, such as `nf4/float32/once/exact`; `upstream` where they are a server's own."""

@@ -54,6 +54,7 @@ def load_engine(spec: ModelSpec, progress: Callable[[str], None]) -> ExactEngine
         name=source.name,
         weights_sha256=source.weights_sha256,
         weights_verified=source.weights_verified,
+        files_sha256=source.files_sha256,
         source_quant=source.source_quant,
         numerics=f"{spec.quant}/{spec.compute_dtype}/{spec.decode if spec.quant != 'none' else '-'}/{spec.mode}",
         details={**source.details, **_details(spec, shape, opened.layers, opened.threads)},

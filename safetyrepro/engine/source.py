@@ -15,6 +15,7 @@ from safetyrepro.engine.gguf_folder import gguf_folder, licence, source_quant
 from safetyrepro.engine.pull import sha256
 from safetyrepro.errors import InputError
 
+_SMALL = ("*.json", "*.jinja")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -30,6 +31,9 @@ class Source:
     source_quant: str | None
     licence: str | None
     details: dict[str, str] = field(default_factory=dict)
+    files_sha256: dict[str, str] = field(default_factory=dict)
+    """SHA-256 by name of a folder's files beside its weights that decide what the model is and reads; of a GGUF file
+    there are none."""
 
 
 def find_source(spec: ModelSpec, progress: Callable[[str], None]) -> Source:
@@ -135,7 +139,13 @@ def _folder(folder: Path, spec: ModelSpec, *, name: str, details: dict[str, str]
     found, rule = weights_hash(folder)
     verified = _verified(str(folder), found, spec.weights_sha256)
     details = {**(details or {}), "weights": rule}
-    return Source(name, folder, found, verified, spec.source_quant, _card_licence(folder), details)
+    return Source(name, folder, found, verified, spec.source_quant, _card_licence(folder), details, _files(folder))
+
+
+def _files(folder: Path) -> dict[str, str]:
+    # The index of a sharded model's weights is a list of the files that `weights_sha256` covers.
+    small = {path for pattern in _SMALL for path in folder.glob(pattern) if not path.name.endswith(".index.json")}
+    return {path.name: sha256(path) for path in sorted(small)}
 
 
 def _card_licence(folder: Path) -> str | None:

@@ -94,6 +94,7 @@ def _reach(spec: ModelSpec, url: str) -> Served:
         name=Path(spec.id).name,
         weights_sha256=None,
         weights_verified=False,
+        files_sha256=None,
         source_quant=spec.source_quant,
         numerics="upstream",
         details={"server": url, "max_length": f"{max_length}, stated by {source}"},

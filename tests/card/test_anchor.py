@@ -54,6 +54,7 @@ def test_nothing_was_sealed_and_the_card_says_so(anchor_card: Card) -> None:
 
 def test_what_ran_it_and_what_was_asked_are_given(anchor_card: Card) -> None:
     ran, asked = anchor_card.run, anchor_card.benchmarks[0]
+    assert anchor_card.models[0].files_sha256.value == {"config.json": hashlib.sha256(b"config").hexdigest()}
     assert (ran.code_commit.state, ran.code_commit.value) == ("given", "c" * 40)
     assert (ran.code_dirty.state, ran.code_dirty.value) == ("given", False)
     assert (ran.code_sha256.state, ran.code_sha256.value) == ("given", "f" * 64)
@@ -67,6 +68,7 @@ def test_a_folder_from_before_discloses_none_of_it(tmp_path: Path) -> None:
     card = card_of(make(tmp_path / "old", SMALL))
     assert isinstance(card.benchmarks[0].template_sha256, NotDisclosed)
     assert isinstance(card.benchmarks[0].items_sha256, NotDisclosed)
+    assert isinstance(card.models[0].files_sha256, NotDisclosed)
     for fact in (card.run.code_commit, card.run.code_dirty, card.run.code_sha256):
         assert isinstance(fact, NotDisclosed)
     assert card.run.hardware.value == ({"threads": "2"},)

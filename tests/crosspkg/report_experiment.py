@@ -71,7 +71,7 @@ def make(folder: Path, shape: Shape | None = None) -> Path:
     write_plan(
         folder,
         tuple(_config_info(config, shape) for config in configs),
-        tuple(_model(model) for model in shape.models),
+        tuple(_model(model, recorded=bool(shape.starts)) for model in shape.models),
         tuple(SuiteFacts(s, v, None if s == "native" else _sha(s)) for s, v in VERSIONS.items()),
         {"python": "3.11.9", "safetyrepro": "0.1.0", "torch": "2.13.0"},
         tuple(names),
@@ -111,9 +111,10 @@ def _data(config: Config, shape: Shape) -> DataInfo:
     return DataInfo("pocket", None, _sha(config.name), True, "Apache-2.0", shape.items, shape.items // 2, 8, ())
 
 
-def _model(name: str) -> ModelFacts:
+def _model(name: str, *, recorded: bool) -> ModelFacts:
     details = {"block size": "64", "batch rows": "1", "threads": "2"}
-    return ModelFacts(name, _sha(name), True, "Q4_1", "nf4/float32/once/exact", details, "Apache-2.0", True, False)
+    numerics, files = "nf4/float32/once/exact", {"config.json": _sha("config")} if recorded else None
+    return ModelFacts(name, _sha(name), True, "Q4_1", numerics, details, "Apache-2.0", True, False, files)
 
 
 def _cell(

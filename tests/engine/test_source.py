@@ -32,6 +32,13 @@ def test_hash_is_checked_where_it_is_given(families: dict[str, Path], loaded: Lo
         loaded(folder, weights_sha256="0" * 64)
 
 
+def test_files_beside_the_weights_are_hashed(families: dict[str, Path], loaded: Loader) -> None:
+    folder = families["llama"]
+    files = loaded(folder).info.files_sha256
+    assert files == {path.name: digest(path) for path in folder.iterdir() if path.suffix in (".json", ".jinja")}
+    assert files.keys() >= {"config.json", "tokenizer.json", "tokenizer_config.json"}
+
+
 def test_sharded_weights_are_hashed_by_the_written_rule(families: dict[str, Path], tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 
