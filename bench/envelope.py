@@ -1,9 +1,10 @@
 """`python -m bench.envelope`: `envelope run` against lm-evaluation-harness's `hf` runner, in bench/envelope.json.
 
 Both answer the same cells on the same items with the same weights in memory, dtype and threads, one after the other in
-one process. lm-evaluation-harness comes from the environment of its suite, and is given the token ids of all candidates
-of all cells in one call and the prompts of all generating cells in another, as its evaluator does; the batch size
-is the fastest of several on fewer items. Tokens are counted by a hook on the model, padding included.
+one process: by likelihood the cells of all benchmarks, written those of one. lm-evaluation-harness comes from the
+environment of its suite, and is given the token ids of all candidates of all cells in one call and the prompts of all
+generating cells in another, as its evaluator does; candidates of one token behind one prompt take it one forward pass.
+The batch size is the fastest of several on fewer items. Tokens are counted by a hook on the model, padding included.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import resource
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,68 +31,90 @@ from safetyrepro.suites.environments import ensure
 
 GRID = Path("anchor_configs/envelope/embedded.yaml")
 MODEL = "smollm2-nf4"
-BENCHMARK = "truthfulqa"
 TEMPLATE = "minimal"
-PATHS = ("logprob", "free")
-ITEMS = (3, 6, 12)
-COMPARED = ITEMS[-1]
+GROWTH = "truthfulqa"
+GROWTH_ITEMS = (3, 6, 12)
 BATCHES = (1, 4, 16, 64)
 TRIED = 2
 """Items on which lm-evaluation-harness's batch size is chosen."""
 
 
+@dataclass(frozen=True)
+class _Compared:
+    path: str
+    benchmarks: tuple[str, ...]
+    items: int
+
+    def cells(self, items: int | None = None) -> list[GridCell]:
+        """The cells, with `items` where that is given."""
+        return _cells(self.benchmarks, items or self.items, self.path)
+
+
+COMPARED = (
+    _Compared("logprob", ("truthfulqa", "bbq", "toxigen", "xstest", "crows_pairs"), 24),
+    _Compared("free", (GROWTH,), 12),
+)
+
+
 def main() -> None:
     """Measure and write."""
-    engine = load(_cells(COMPARED)[0].model.model, progress=_say)
+    whole = _cells((GROWTH,), max(GROWTH_ITEMS))
+    engine = load(whole[0].model.model, progress=_say)
     count = counted(engine)
+    shots = list(dict.fromkeys(cell.config.shots.count for cell in whole))
     found: dict[str, Any] = {
         "grid": GRID.name,
         "model": MODEL,
         "numerics": engine.info.numerics,
-        "benchmark": BENCHMARK,
         "template": TEMPLATE,
-        "growth": [_ours(engine, count, items) for items in ITEMS],
+        "growth_with_items": [_ours(engine, count, _cells((GROWTH,), items)) for items in GROWTH_ITEMS],
+        "growth_with_cells": [
+            _ours(engine, count, [cell for cell in whole if cell.config.shots.count in shots[:levels]])
+            for levels in range(1, len(shots) + 1)
+        ],
     }
-    own = {path: _ours(engine, count, COMPARED, path) for path in PATHS}
+    own = {compared.path: _ours(engine, count, compared.cells()) for compared in COMPARED}
     found["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     with_lm_eval = _LmEval(engine, count)
-    for path in PATHS:
-        tried = [with_lm_eval.answer(TRIED, path, batch) for batch in BATCHES]
+    for compared in COMPARED:
+        path, ours = compared.path, own[compared.path]
+        tried = [with_lm_eval.answer(compared.cells(TRIED), path, batch) for batch in BATCHES]
         best = min(tried, key=lambda run: float(run["seconds"]))
-        theirs = with_lm_eval.answer(COMPARED, path, best["batch"])
-        found[path] = {"ours": own[path], "lm_eval": theirs, "lm_eval_batch_sizes_tried": tried}
-        found[f"{path}_speedup_vs_lm_eval"] = round(theirs["seconds"] / own[path]["seconds"], 2)
-        found[f"{path}_tokens_of_lm_eval_over_ours"] = round(theirs["tokens"] / own[path]["tokens"], 2)
+        theirs = with_lm_eval.answer(compared.cells(), path, best["batch"])
+        found[path] = {
+            "benchmarks": compared.benchmarks,
+            "ours": ours,
+            "lm_eval": theirs,
+            "lm_eval_batch_sizes_tried": tried,
+        }
+        found[f"{path}_speedup_vs_lm_eval"] = round(theirs["seconds"] / ours["seconds"], 2)
+        found[f"{path}_tokens_of_lm_eval_over_ours"] = round(theirs["tokens"] / ours["tokens"], 2)
     engine.close()
     write_json(Path("bench/envelope.json"), found)
     print(json.dumps(found, indent=1))
 
 
-def _cells(items: int, path: str | None = None) -> list[GridCell]:
-    grid = narrowed(load_envelope(GRID), limit=items, models=(MODEL,), benchmarks=(BENCHMARK,))
+def _cells(chosen: tuple[str, ...], items: int, path: str | None = None) -> list[GridCell]:
+    grid = narrowed(load_envelope(GRID), limit=items, models=(MODEL,), benchmarks=chosen)
     return [
         cell for cell in cells(grid) if cell.axes["template"] == TEMPLATE and path in (None, cell.config.scoring.path)
     ]
 
 
-def _ours(engine: Engine, count: list[int], items: int, path: str | None = None) -> dict[str, Any]:
-    """The cells as `envelope run` answers them, records made: a shard for each number of shots."""
-    chosen, source = _cells(items, path), Items(data_dir())
+def _ours(engine: Engine, count: list[int], chosen: list[GridCell]) -> dict[str, Any]:
+    """The cells as `envelope run` answers them, records made: a shard for each benchmark and number of shots."""
+    source = Items(data_dir())
     before, taken, records = count[0], 0.0, 0
-    for shots in dict.fromkeys(cell.config.shots.count for cell in chosen):
-        group = [cell for cell in chosen if cell.config.shots.count == shots]
-        job = job_of("bench", f"{shots}", group, None, source.of(group[0].config), known=False)
+    shards: dict[tuple[str, int], list[GridCell]] = {}
+    for cell in chosen:
+        shards.setdefault((cell.config.benchmark.name, cell.config.shots.count), []).append(cell)
+    for (benchmark, shots), group in shards.items():
+        job = job_of("bench", f"{benchmark}-{shots}", group, None, source.of(group[0].config), known=False)
         started = time.perf_counter()
         records += len(execute(job, engine, source).records)
         taken += time.perf_counter() - started
-    _say(f"ours, {items} items, {path or 'both paths'}: {taken:.1f} s")
-    return {
-        "items": items,
-        "cells": len(chosen),
-        "records": records,
-        "tokens": count[0] - before,
-        "seconds": round(taken, 2),
-    }
+    _say(f"ours, {len(chosen)} cells, {records} records: {taken:.1f} s")
+    return {"cells": len(chosen), "records": records, "tokens": count[0] - before, "seconds": round(taken, 2)}
 
 
 class _LmEval:
@@ -104,23 +128,23 @@ class _LmEval:
         self._encode = engine.tokenizer
         self._model, self._tokenizer = plain(engine)
 
-    def answer(self, items: int, path: str, batch: int) -> dict[str, Any]:
+    def answer(self, chosen: list[GridCell], path: str, batch: int) -> dict[str, Any]:
         """All cells of one scoring path in one call."""
         from lm_eval.models.huggingface import HFLM
 
         runner = HFLM(pretrained=self._model, tokenizer=self._tokenizer, batch_size=batch, device="cpu")
-        asked = [request for cell in _cells(items, path) for request in self._requests(cell)]
+        asked = [request for cell in chosen for request in self._requests(cell)]
         ask = runner._loglikelihood_tokens if path == "logprob" else runner.generate_until
         before, taken = self._count[0], seconds(lambda: ask(asked, disable_tqdm=True))
-        _say(f"lm_eval, {items} items, batch {batch}, {path}: {taken:.1f} s")
+        _say(f"lm_eval, {len(asked)} requests, batch {batch}, {path}: {taken:.1f} s")
         tokens = self._count[0] - before
-        return {"items": items, "batch": batch, "requests": len(asked), "tokens": tokens, "seconds": round(taken, 2)}
+        return {"batch": batch, "requests": len(asked), "tokens": tokens, "seconds": round(taken, 2)}
 
     def _requests(self, cell: GridCell) -> list[Any]:
         from lm_eval.api.instance import Instance
 
         data = Items(data_dir()).of(cell.config)
-        canonical = render(cell.config, benchmarks.get(BENCHMARK), data, self._encode)
+        canonical = render(cell.config, benchmarks.get(cell.config.benchmark.name), data, self._encode)
         if cell.config.scoring.path == "logprob":
             return [
                 (("", ""), list(one.ids[: one.n_context]), list(one.ids[one.n_context :]))

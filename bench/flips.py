@@ -1,5 +1,8 @@
 """What collecting every signal costs: CPU time against plain scoring of the same items by both versions.
 
+Plain scoring is timed in both of the engine's modes: exact, in which an update's versions are as a rule, and shared, in
+which common beginnings of all items are computed once in full forward passes.
+
 `python -m bench.flips [CONFIG] [UPDATE]` measures, prints, and writes bench/flips.json.
 """
 
@@ -8,6 +11,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ from safetyrepro.engine.api import ScoreRequest
 from safetyrepro.flips.collect import Versions, collect, versions_of
 from safetyrepro.flips.config_task import config_task
 from safetyrepro.flips.task import Task
-from safetyrepro.flips.update import load_update
+from safetyrepro.flips.update import Update, load_update
 from safetyrepro.paths import data_dir
 from safetyrepro.progress import Progress
 
@@ -27,30 +32,37 @@ ROUNDS = 2
 
 
 def measure(config: Path, update: Path) -> dict[str, Any]:
-    """Time plain scoring and collection of one task, in turns, after a round that warms up.
+    """Time plain scoring and collection of one task.
 
     Args:
         config: a canonical config scored by likelihood.
         update: both versions.
 
     Returns:
-        Figures as JSON: the least of the rounds in CPU seconds of all threads, and their ratio.
+        Figures as JSON: the least of the rounds in CPU seconds of all threads, and what collecting costs over them.
     """
     task = config_task(config, data_dir(), ITEMS)
-    with versions_of(load_update(update), Progress(sys.stderr), one_at_a_time=False) as versions:
-        plain, collected = [], []
-        for _ in range(ROUNDS + 1):
-            plain.append(_seconds(lambda: _score(versions, task)))
-            collected.append(_seconds(lambda: collect(versions, [task], Progress(None))))
-    least = {"plain_cpu_s": min(plain[1:]), "collected_cpu_s": min(collected[1:])}
+    pair = load_update(update)
+    seconds: dict[str, float] = {}
+    for mode in ("exact", "shared"):
+        in_mode = {version: getattr(pair, version).model_copy(update={"mode": mode}) for version in ("old", "new")}
+        with _both(pair.model_copy(update=in_mode)) as versions:
+            seconds[f"plain_{mode}"] = _least(lambda: _score(versions, task))
+    with _both(pair) as versions:
+        seconds["collected"] = _least(lambda: collect(versions, [task], Progress(None)))
     return {
         "config": config.name,
         "update": update.name,
         "items": ITEMS,
         "rounds": ROUNDS,
-        **{name: round(value, 3) for name, value in least.items()},
-        "ratio": round(least["collected_cpu_s"] / least["plain_cpu_s"], 3),
+        "cpu_seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "ratio": round(seconds["collected"] / seconds["plain_exact"], 3),
+        "ratio_over_shared": round(seconds["collected"] / seconds["plain_shared"], 3),
     }
+
+
+def _both(update: Update) -> AbstractContextManager[Versions]:
+    return versions_of(update, Progress(sys.stderr), one_at_a_time=False)
 
 
 def _score(versions: Versions, task: Task) -> None:
@@ -66,10 +78,14 @@ def _score(versions: Versions, task: Task) -> None:
         )
 
 
-def _seconds(work: Any) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
+def _least(work: Callable[[], object]) -> float:
+    """CPU seconds of the quickest round, after one that warms up."""
+    taken = []
+    for _ in range(ROUNDS + 1):
+        started = time.process_time()
+        work()
+        taken.append(time.process_time() - started)
+    return min(taken[1:])
 
 
 if __name__ == "__main__":

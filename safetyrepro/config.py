@@ -219,7 +219,7 @@ class ModelSpec(Strict):
     length_bucket: int = Field(default=1, ge=1, le=1024)
     """Sequences are right-padded to a multiple of this many tokens."""
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """CPU threads of the engine; None takes the machine's cores."""
+    """CPU threads of the engine; None takes `OMP_NUM_THREADS`, else the cores that the process may use."""
     pack_tokens: int = Field(default=256, ge=1, le=16384)
     """Tokens of a forward pass in shared mode, those of many sequences side by side."""
     cache_mb: int = Field(default=1024, ge=1, le=1_000_000)

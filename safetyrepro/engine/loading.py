@@ -77,7 +77,7 @@ def open_model(spec: ModelSpec, progress: Callable[[str], None]) -> Opened:
     Raises:
         InputError: see `safetyrepro.engine.load`.
     """
-    threads = spec.threads or os.cpu_count() or 1
+    threads = spec.threads or usual_threads()
     torch.set_num_threads(threads)
     source, hugging_face, tokenizer = _find(spec, progress)
     progress(f"reading the weights of {source.name}")
@@ -85,6 +85,14 @@ def open_model(spec: ModelSpec, progress: Callable[[str], None]) -> Opened:
     layers = _quantise(model, spec, progress)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     return Opened(source, hugging_face, tokenizer, model, layers, threads)
+
+
+def usual_threads() -> int:
+    """Threads where a spec names none: `OMP_NUM_THREADS`, else the cores that this process may use."""
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load_tokenizer(spec: ModelSpec) -> FastTokenizer:

@@ -11,6 +11,7 @@ import pytest
 
 from safetyrepro.config import ModelSpec
 from safetyrepro.engine import load
+from safetyrepro.engine.loading import usual_threads
 from safetyrepro.engine.source import weights_hash
 from safetyrepro.errors import InputError
 from tests.engine.conftest import Loader
@@ -112,3 +113,12 @@ def test_licence_comes_from_the_model_card(families: dict[str, Path], loaded: Lo
     (tmp_path / "carded" / "README.md").write_text("---\nlicense: mit\n---\nA model.\n")
     assert loaded(tmp_path / "carded").info.licence == "mit"
     assert loaded(families["llama"]).info.licence is None
+
+
+@pytest.mark.parametrize(("stated", "threads"), [("3", 3), ("", None), ("0", None), ("4,2", None)])
+def test_threads_are_those_that_the_process_may_use(
+    stated: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", stated)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 4, 5, 6, 7})
+    assert usual_threads() == (threads or 5)
