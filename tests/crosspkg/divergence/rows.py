@@ -93,7 +93,7 @@ def scored(n: int = 12, *, letters: bool = False, delimiter: str = " ", right: i
         prompt = question(index, listed=letters)
         for place, text in enumerate(texts):
             whole = prompt + delimiter + text
-            rows.append(_scored_row(index, place, whole, prompt, -1.0 if place == winner else -9.0 - place))
+            rows.append(scored_row(index, place, whole, prompt, -1.0 if place == winner else -9.0 - place))
             rows[-1] |= {
                 "extracted": texts[winner],
                 "gold": texts[gold],
@@ -102,7 +102,7 @@ def scored(n: int = 12, *, letters: bool = False, delimiter: str = " ", right: i
     return rows
 
 
-def _scored_row(index: int, place: int, whole: str, prompt: str, total: float) -> Row:
+def scored_row(index: int, place: int, whole: str, prompt: str, total: float) -> Row:
     import re
 
     tokens = re.findall(r"\s*\w+|\s*[^\w\s]|\s+", whole)
