@@ -7,14 +7,14 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from safetyrepro import adapters, benchmarks, crosspkg
 from safetyrepro.benchmarks.base import Item
 from safetyrepro.config import UNVERIFIED, ModelSpec, Strict, canonical_sha256
+from safetyrepro.digest import file_sha256
 from safetyrepro.errors import InputError
 
 _KINDS = (".py", ".jinja")
@@ -46,25 +46,6 @@ class Machine(Strict):
     processor: str
     """Architecture."""
     cores: int | None
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A model's files as they are here."""
-
-    sha256: str
-    verified: bool
-    """Whether a hash was given beforehand and agreed."""
-    source_quant: str | None
-    files: dict[str, str]
-    """SHA-256 of its config's and tokenizer's files, where they are files of their own."""
-    folder: Path
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 (hex) of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def code(patterns: Iterable[str]) -> CodeFacts:
@@ -154,20 +135,6 @@ def on_hub(spec: ModelSpec) -> bool:
     from safetyrepro.engine.catalogue import catalogue
 
     return spec.id not in catalogue() and not Path(spec.id).expanduser().exists()
-
-
-def weights(spec: ModelSpec, say: Callable[[str], None]) -> Weights:
-    """Find and hash a model's files; one from the hub is fetched.
-
-    Raises:
-        InputError: there is no such model, or it is another one than its spec says.
-    """
-    from safetyrepro.engine.source import find_source
-
-    source = find_source(spec, say)
-    return Weights(
-        source.weights_sha256, source.weights_verified, source.source_quant, source.files_sha256, source.folder
-    )
 
 
 def item_sha256(item: Item) -> str:

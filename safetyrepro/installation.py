@@ -144,14 +144,14 @@ def _suites() -> Iterator[Check]:
 
 
 def _models() -> Iterator[Check]:
+    from safetyrepro.digest import file_sha256
     from safetyrepro.engine.catalogue import catalogue
-    from safetyrepro.engine.pull import sha256
 
     for model in catalogue().values():
         pull = f"Run `safetyrepro models pull {model.name}`."
         if not model.pulled:
             yield Check(f"model {model.name}", "missing", "not pulled", pull)
-        elif sha256(model.path) != model.sha256:
+        elif file_sha256(model.path) != model.sha256:
             yield Check(f"model {model.name}", "broken", f"{model.path} is damaged", pull)
         else:
             yield Check(f"model {model.name}", "ok", f"{model.path.stat().st_size / 1e6:.0f} MB, sha256 as expected")

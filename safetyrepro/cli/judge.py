@@ -155,6 +155,8 @@ def _tell(outcome: Outcome, summary: dict[str, Any], out: Path, *, as_json: bool
 
         unread = unread_step(outcome.statuses)
         click.echo(f"Next: safetyrepro judge audit {out}" if unread is None else f"Next: {unread}")
+        if unread is not None and outcome.statuses.get("ok"):
+            click.echo(f"Then, or for the replies that can be read: safetyrepro judge audit {out}")
     return 0
 
 

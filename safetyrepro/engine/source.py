@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetyrepro.config import UNVERIFIED, ModelSpec
+from safetyrepro.digest import file_sha256
 from safetyrepro.engine.catalogue import catalogue
 from safetyrepro.engine.gguf_folder import gguf_folder, licence, source_quant
-from safetyrepro.engine.pull import sha256
 from safetyrepro.errors import InputError
 
 _SMALL = ("*.json", "*.jinja")
@@ -75,7 +75,7 @@ def weights_hash(folder: Path) -> tuple[str, str]:
     """
     single = folder / "model.safetensors"
     if single.is_file():
-        return sha256(single), "model.safetensors"
+        return file_sha256(single), "model.safetensors"
     index = folder / "model.safetensors.index.json"
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
@@ -89,7 +89,7 @@ def weights_hash(folder: Path) -> tuple[str, str]:
     bad = [name for name in names if Path(str(name)).name != name or not (folder / name).is_file()]
     if bad or not names:
         raise InputError(f"{index}: names {bad or 'no file'}, which {folder} does not hold; fetch the model again.")
-    lines = "".join(f"{sha256(folder / name)}  {name}\n" for name in names)
+    lines = "".join(f"{file_sha256(folder / name)}  {name}\n" for name in names)
     return hashlib.sha256(lines.encode()).hexdigest(), f"sha256sum of {len(names)} files, sorted by name, hashed"
 
 
@@ -117,7 +117,7 @@ def _gguf(
     licence_name: str | None,
 ) -> Source:
     progress(f"checking {path.name}")
-    found = sha256(path)
+    found = file_sha256(path)
     verified = _verified(str(path), found, expected)
     verified = _verified(str(path), found, spec.weights_sha256) or verified
     quant = _quant(str(path), spec.source_quant, source_quant(path))
@@ -145,7 +145,7 @@ def _folder(folder: Path, spec: ModelSpec, *, name: str, details: dict[str, str]
 def _files(folder: Path) -> dict[str, str]:
     # The index of a sharded model's weights is a list of the files that `weights_sha256` covers.
     small = {path for pattern in _SMALL for path in folder.glob(pattern) if not path.name.endswith(".index.json")}
-    return {path.name: sha256(path) for path in sorted(small)}
+    return {path.name: file_sha256(path) for path in sorted(small)}
 
 
 def _card_licence(folder: Path) -> str | None:

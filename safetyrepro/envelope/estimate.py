@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from safetyrepro import facts
 from safetyrepro.config import ItemSubset
 from safetyrepro.engine import load, load_tokenizer
 from safetyrepro.engine.api import GenerateRequest, ScoreRequest
+from safetyrepro.engine.source import find_source
 from safetyrepro.envelope.grid import GridCell, GridModel
 from safetyrepro.envelope.items import Items
 from safetyrepro.envelope.plan import grouped
@@ -85,8 +85,7 @@ def estimate(
         tokens += sum(len(one.ids) for one in requests)
         once += _once(ids)
         generated += sum(one.decoding.max_tokens for one in work.generations)
-    weights = facts.weights(model.model, say)
-    parameters = _parameters(weights.folder)
+    parameters = _parameters(find_source(model.model, say).folder)
     seconds = None
     if measure:
         say(f"{model.name}: running a sample")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from safetyrepro import facts
 from safetyrepro.config import UNVERIFIED, identity, model_key
+from safetyrepro.digest import file_sha256
+from safetyrepro.engine.source import find_source
 from safetyrepro.envelope.document import (
     BenchmarkFacts,
     CellFacts,
@@ -174,7 +176,7 @@ def _decoding(cell: GridCell) -> str:
 
 def _tiers_sha256() -> str:
     with as_file(files("safetyrepro.anchor_configs") / "envelope" / "tiers.yaml") as path:
-        return facts.file_sha256(path)
+        return file_sha256(path)
 
 
 def _model(model: GridModel, say: Say, fetch: bool, doubts: list[Unverified], blocks: list[str]) -> ModelFacts:
@@ -199,16 +201,18 @@ def _model(model: GridModel, say: Say, fetch: bool, doubts: list[Unverified], bl
             blocks.append(f"{what} is not known before the model is fetched; give it, or write unverified")
         return sealed(facts.stated(spec.weights_sha256), verified=False, quant=spec.source_quant, own={})
     try:
-        found = facts.weights(spec, say)
+        found = find_source(spec, say)
     except InputError as error:
         if marked:
             doubts.append(Unverified(what=what, reason=str(error)))
         else:
             blocks.append(f"{what} cannot be resolved ({error})")
         return sealed(None, verified=False, quant=spec.source_quant, own={})
-    if not found.verified:
+    if not found.weights_verified:
         doubts.append(Unverified(what=what, reason="read from the file; no hash was given beforehand"))
-    return sealed(found.sha256, verified=found.verified, quant=found.source_quant, own=found.files)
+    return sealed(
+        found.weights_sha256, verified=found.weights_verified, quant=found.source_quant, own=found.files_sha256
+    )
 
 
 def _benchmark(

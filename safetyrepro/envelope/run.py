@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from safetyrepro import facts
+from safetyrepro.digest import file_sha256
 from safetyrepro.engine import load
 from safetyrepro.envelope.grid import GridCell, cells
 from safetyrepro.envelope.items import Items
@@ -156,7 +157,7 @@ def _settle(sealed: Sealed, job: ShardJob, done: Done, fact: dict[str, Any], ent
         entries,
         sealed.seal,
         shard=job.name,
-        sha256=facts.file_sha256(path),
+        sha256=file_sha256(path),
         rows=len(done.records),
         facts=fact,
     )
@@ -206,7 +207,7 @@ def _finished(sealed: Sealed) -> list[Entry]:
         file = shard_path(sealed.folder, entry.shard)
         if not file.is_file():
             raise InputError(f"{file}: is missing, and the ledger says that it is finished; {_ADVICE}")
-        if facts.file_sha256(file) != entry.sha256:
+        if file_sha256(file) != entry.sha256:
             raise InputError(f"{file}: was changed after it was finished; {_ADVICE}")
         previous = entry.hash
     return entries

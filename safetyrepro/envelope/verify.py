@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro import facts
+from safetyrepro.digest import file_sha256
 from safetyrepro.envelope.ledger import LEDGER, Entry, read_lines
 from safetyrepro.envelope.run import SHARDS, shard_path
 from safetyrepro.envelope.seal import PLAN, SEAL, parse_plan, sealed_bytes, stated_seal
@@ -176,7 +176,7 @@ def _shard(
     if not path.is_file():
         verdict.add(where, f"is missing, with its {counted(len(shard.cells), 'cell')}")
         return 0
-    if (found := facts.file_sha256(path)) != entry.sha256:
+    if (found := file_sha256(path)) != entry.sha256:
         verdict.add(where, f"was changed: its SHA-256 is {found}, the ledger says {entry.sha256}")
     rows = _rows(path)
     if rows is None:

