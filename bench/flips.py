@@ -1,7 +1,7 @@
 """What collecting every signal costs: CPU time against plain scoring of the same items by both versions.
 
-Plain scoring is timed in both of the engine's modes: exact, in which an update's versions are as a rule, and shared, in
-which common beginnings of all items are computed once in full forward passes.
+Like with like in both of the engine's modes: exact, in which an update's versions are as a rule, and shared, in which
+common beginnings of all items are computed once in full forward passes.
 
 `python -m bench.flips [CONFIG] [UPDATE]` measures, prints, and writes bench/flips.json.
 """
@@ -28,7 +28,8 @@ from safetyrepro.progress import Progress
 CONFIG = Path("anchor_configs/anchors/truthfulqa-mc1-pocket.yaml")
 UPDATE = Path("anchor_configs/updates/smollm2-nf4.yaml")
 ITEMS = 8
-ROUNDS = 2
+ROUNDS = 3
+MODES = ("exact", "shared")
 
 
 def measure(config: Path, update: Path) -> dict[str, Any]:
@@ -44,20 +45,20 @@ def measure(config: Path, update: Path) -> dict[str, Any]:
     task = config_task(config, data_dir(), ITEMS)
     pair = load_update(update)
     seconds: dict[str, float] = {}
-    for mode in ("exact", "shared"):
+    for mode in MODES:
         in_mode = {version: getattr(pair, version).model_copy(update={"mode": mode}) for version in ("old", "new")}
         with _both(pair.model_copy(update=in_mode)) as versions:
-            seconds[f"plain_{mode}"] = _least(lambda: _score(versions, task))
-    with _both(pair) as versions:
-        seconds["collected"] = _least(lambda: collect(versions, [task], Progress(None)))
+            seconds[f"plain_{mode}"], seconds[f"collected_{mode}"] = _least(
+                lambda versions=versions: _score(versions, task),
+                lambda versions=versions: _collect(versions, task),
+            )
     return {
         "config": config.name,
         "update": update.name,
         "items": ITEMS,
         "rounds": ROUNDS,
         "cpu_seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "ratio": round(seconds["collected"] / seconds["plain_exact"], 3),
-        "ratio_over_shared": round(seconds["collected"] / seconds["plain_shared"], 3),
+        **{f"ratio_{mode}": round(seconds[f"collected_{mode}"] / seconds[f"plain_{mode}"], 3) for mode in MODES},
     }
 
 
@@ -78,14 +79,21 @@ def _score(versions: Versions, task: Task) -> None:
         )
 
 
-def _least(work: Callable[[], object]) -> float:
-    """CPU seconds of the quickest round, after one that warms up."""
-    taken = []
+def _collect(versions: Versions, task: Task) -> None:
+    for version in ("old", "new"):
+        versions.side(version).observer.views([])  # forget the last round
+    collect(versions, [task], Progress(None))
+
+
+def _least(*works: Callable[[], object]) -> list[float]:
+    """CPU seconds of each work's quickest round, in turn, after a round that warms up."""
+    taken: list[list[float]] = [[] for _ in works]
     for _ in range(ROUNDS + 1):
-        started = time.process_time()
-        work()
-        taken.append(time.process_time() - started)
-    return min(taken[1:])
+        for work, seconds in zip(works, taken, strict=True):
+            started = time.process_time()
+            work()
+            seconds.append(time.process_time() - started)
+    return [min(seconds[1:]) for seconds in taken]
 
 
 if __name__ == "__main__":

@@ -32,16 +32,19 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 """The function is registered for all models; a thread that watches sees its own forward passes alone."""
 
 
-def renyi_entropy(weights: torch.Tensor) -> float:
+def renyi_entropies(weights: torch.Tensor) -> torch.Tensor:
     """Mean over heads of the Renyi entropy of order 2, `-log sum_j a_j^2`, in nats.
 
     Args:
-        weights: (heads, positions), every row summing to 1.
+        weights: (..., heads, positions), every row summing to 1.
+
+    Returns:
+        (...), float64.
 
     References:
         A. Renyi (1961), On Measures of Entropy and Information, Proc. Fourth Berkeley Symposium 1, 547-561.
     """
-    return float(-(weights.double() ** 2).sum(dim=-1).log().mean())
+    return -(weights.double() ** 2).sum(dim=-1).log().mean(dim=-1)
 
 
 def watchable(network: Any) -> bool:
@@ -92,4 +95,4 @@ def _entropy(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, 
     if mask is not None:
         row = mask[0, :, -1, : scores.shape[-1]]
         scores = scores.masked_fill(~row, -torch.inf) if row.dtype == torch.bool else scores + row.float()
-    return renyi_entropy(scores.softmax(dim=-1))
+    return float(renyi_entropies(scores.softmax(dim=-1)))

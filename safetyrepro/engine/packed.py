@@ -7,13 +7,14 @@ order of sums alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from safetyrepro.engine.attention import renyi_entropies
 from safetyrepro.engine.forward import LOGITS_AT_ONCE, FixedShape
 from safetyrepro.engine.held import HeldKeys
 
@@ -22,6 +23,30 @@ ATTENTION: Final = "safetyrepro_packed"
 
 Mask = NDArray[np.bool_]
 """Which of some places (columns) tokens (rows) look at."""
+
+
+@dataclass
+class Watched:
+    """Tokens of a pass whose attention is read on the way."""
+
+    layer: int
+    tokens: NDArray[np.int64]
+    """Which of the tree's tokens that go through the model."""
+    entropies: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """Per token `-log sum a^2`, mean over heads, nats; read in the pass."""
+
+    def read(self, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor, scale: float) -> None:
+        """Read them.
+
+        Args:
+            query: (queries a head, shared heads, tokens, width)
+            key: (1, shared heads, slots, width)
+            mask: (tokens, slots), added to products.
+            scale: Of the products.
+        """
+        rows = torch.from_numpy(self.tokens).to(query.device)
+        products = query[:, :, rows].float() @ key.float().transpose(2, 3) * scale + mask[rows].float()
+        self.entropies = renyi_entropies(products.softmax(dim=-1).permute(2, 0, 1, 3).flatten(1, 2)).cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -53,6 +78,7 @@ class Step:
     """By a layer's window (None looks at all): (tokens, all slots), added to products."""
     fed_masks: dict[int | None, torch.Tensor]
     """By a layer's window: (generations, slots + stem + tail), added to products."""
+    watched: Watched | None
 
     def attend(
         self, layer: int, window: int | None, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -78,8 +104,11 @@ class Step:
             found = self._generations(layer, own, key[0, :, : self.slots], value[0, :, : self.slots], window)
             parts.append(found.permute(1, 2, 0, 3))
         if length > self.fed:
+            tree = query[:, :, self.fed :].transpose(0, 1)
+            if self.watched is not None and layer == self.watched.layer:
+                self.watched.read(tree, key, self.tree_masks[window], scale)
             found = torch.nn.functional.scaled_dot_product_attention(
-                query[:, :, self.fed :].transpose(0, 1),
+                tree,
                 key.expand(heads // shared, -1, -1, -1),
                 value.expand(heads // shared, -1, -1, -1),
                 attn_mask=self.tree_masks[window],

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from safetyrepro.engine.held import ROWS, SLOTS, TAIL, HeldKeys, rounded
-from safetyrepro.engine.packed import Groups, Mask, PackedShape, Step
+from safetyrepro.engine.packed import Groups, Mask, PackedShape, Step, Watched
 from safetyrepro.engine.tree import Nodes, PrefixTree, prefix_tree
 
 _TRIAL: Final = ((1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 8))
@@ -70,12 +70,13 @@ class PackedRow:
         """Of a token's keys and values, once one has been held."""
         return self._keys.bytes_per_token
 
-    def forward(self, said: Sequence[int], nodes: Nodes) -> torch.Tensor:
+    def forward(self, said: Sequence[int], nodes: Nodes, watched: Watched | None = None) -> torch.Tensor:
         """Put the newest token of every generation and nodes of the tree through the model, and hold them.
 
         Args:
             said: A token for each generation, in the order of the rows.
             nodes: Nodes whose ancestors are held or among them.
+            watched: Which of the nodes' attention to read.
 
         Returns:
             (len(said) + len(nodes), width): what `logits` takes.
@@ -90,7 +91,7 @@ class PackedRow:
         tokens = np.concatenate([np.array(said, dtype=np.int64), tree.tokens[nodes]])
         for tail in self._tails:
             tail.length += 1
-        step = self._step(ends, positions, nodes)
+        step = self._step(ends, positions, nodes, watched)
         return self._shape.packed(torch.from_numpy(tokens).to(device), torch.from_numpy(positions).to(device), step)
 
     def fits(self, node: int, room: int) -> bool:
@@ -163,7 +164,7 @@ class PackedRow:
         found: Mask = (upper <= lower) & (lower <= self._tree.last[upper])
         return found
 
-    def _step(self, ends: Nodes, positions: Nodes, nodes: Nodes) -> Step:
+    def _step(self, ends: Nodes, positions: Nodes, nodes: Nodes, watched: Watched | None) -> Step:
         fed, at = len(ends), self._tree.depths[self._slots]
         own = positions[:fed, None]
         by_slot = self._leads(ends) & self._common[self._slots]
@@ -185,7 +186,7 @@ class PackedRow:
             tree_masks[window] = self._shape.mask(in_tree & (positions[fed:, None] - at < reach))
             fed_masks[window] = self._shape.mask(looked_at & (own - where < reach))[:, None, None]
         groups = self._groups() if length else None
-        return Step(self._keys, fed, slots, length, wide, groups, tree_masks, fed_masks)
+        return Step(self._keys, fed, slots, length, wide, groups, tree_masks, fed_masks, watched)
 
     def _groups(self) -> Groups:
         rows: dict[int, list[int]] = {id(stem): [] for stem in self._stems}

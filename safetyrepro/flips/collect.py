@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from safetyrepro.engine.tokenizer import FastTokenizer
 from safetyrepro.errors import InputError
 from safetyrepro.flips.outlook import Crossing, Own, Signals, counted, crossed_signals, own_signals
-from safetyrepro.flips.passes import Asked, Side, ask, check_scores, crossing_item, own_item
+from safetyrepro.flips.passes import Asked, Side, ask, check_scores, crossing_items, own_items
 from safetyrepro.flips.task import Task
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Versions:
         if self.one_at_a_time:
             self.close()
         from safetyrepro.engine import load
-        from safetyrepro.engine.observing import Observer
+        from safetyrepro.engine.observing.observer import Observer
 
         engine = load(self._specs[version], progress=self._watch.say)
         self._open[version] = Side(engine, Observer(engine))
@@ -101,7 +101,7 @@ def collect(versions: Versions, tasks: Sequence[Task], watch: Progress) -> list[
     """Ask both versions all tasks.
 
     The old version answers; the new one answers and looks at the old answer; the old one looks at the new answer. With
-    both in memory that happens item by item, and the old version's second look goes on from its first.
+    both in memory that happens a few items at a time, and the old version's second look goes on from its first.
 
     Raises:
         InputError: a task cannot be put to one of the versions, or gives no scores.
@@ -114,59 +114,79 @@ def collect(versions: Versions, tasks: Sequence[Task], watch: Progress) -> list[
 def _together(versions: Versions, tasks: Sequence[Task], watch: Progress) -> list[_Seen]:
     old, new = versions.side("old"), versions.side("new")
     same = _same_vocabulary(versions)
+    at_once = min(side.observer.at_once for side in (old, new))
     found = []
     for task in tasks:
         first, second = (_asked(versions, version, task, watch) for version in ("old", "new"))
-        rows = []
+        befores: list[Own] = []
+        afters: list[Own] = []
+        crossings: list[Crossing] = []
+        backs: list[Crossing] = []
         with _told(watch, task.name, len(first.questions)) as step:
-            for place in range(len(first.questions)):
-                step(place)
-                before, _ = own_item(old, task, first, place)
-                after, crossing = _new_item(new, task, second, place, before, same_vocabulary=same)
-                back = crossing_item(old, before.question, after.trajectory, same_vocabulary=same)
-                rows.append((before, after, crossing, back))
-        befores, afters, crossings, backs = zip(*rows, strict=True)
+            for places in _runs(len(first.questions), at_once, step):
+                before = [own for own, _ in own_items(old, task, first, places)]
+                after, crossing = _new_items(new, task, second, places, before, same_vocabulary=same)
+                befores += before
+                afters += after
+                crossings += crossing
+                backs += _looked_at(old, before, after, same_vocabulary=same)
         check_scores(befores, task)
         check_scores(afters, task)
-        found.append(_Seen(befores, afters, crossings, backs))
+        found.append(_Seen(tuple(befores), tuple(afters), tuple(crossings), tuple(backs)))
     return found
 
 
 def _in_turn(versions: Versions, tasks: Sequence[Task], watch: Progress) -> list[_Seen]:
-    befores, afters, backs = [], [], []
+    befores: list[list[Own]] = []
+    afters: list[list[Own]] = []
+    crossings: list[list[Crossing]] = []
+    backs: list[list[Crossing]] = []
     for task in tasks:
-        asked = _asked(versions, "old", task, watch)
+        asked, side = _asked(versions, "old", task, watch), versions.side("old")
+        befores.append([])
         with _told(watch, f"{task.name}, old", len(asked.questions)) as step:
-            befores.append([own_item(versions.side("old"), task, asked, n)[0] for n in _counted(asked, step)])
+            for places in _runs(len(asked.questions), side.observer.at_once, step):
+                befores[-1] += [own for own, _ in own_items(side, task, asked, places)]
         check_scores(befores[-1], task)
     for task, before in zip(tasks, befores, strict=True):
-        asked = _asked(versions, "new", task, watch)
-        side, same = versions.side("new"), _same_vocabulary(versions)
+        asked, side, same = _asked(versions, "new", task, watch), versions.side("new"), _same_vocabulary(versions)
+        afters.append([])
+        crossings.append([])
         with _told(watch, f"{task.name}, new", len(asked.questions)) as step:
-            rows = [_new_item(side, task, asked, n, before[n], same_vocabulary=same) for n in _counted(asked, step)]
-        afters.append(([own for own, _ in rows], [crossing for _, crossing in rows]))
-        check_scores(afters[-1][0], task)
-    for task, before, (after, _) in zip(tasks, befores, afters, strict=True):
+            for places in _runs(len(asked.questions), side.observer.at_once, step):
+                others = [before[place] for place in places]
+                after, crossing = _new_items(side, task, asked, places, others, same_vocabulary=same)
+                afters[-1] += after
+                crossings[-1] += crossing
+        check_scores(afters[-1], task)
+    for task, before, after in zip(tasks, befores, afters, strict=True):
         side, same = versions.side("old"), _same_vocabulary(versions)
+        backs.append([])
         with _told(watch, f"{task.name}, new answers by old", len(before)) as step:
-            looked = []
-            for number, (mine, other) in enumerate(zip(before, after, strict=True)):
-                step(number)
-                looked.append(crossing_item(side, mine.question, other.trajectory, same_vocabulary=same))
-        backs.append(looked)
+            for places in _runs(len(before), side.observer.at_once, step):
+                backs[-1] += _looked_at(
+                    side, [before[at] for at in places], [after[at] for at in places], same_vocabulary=same
+                )
     return [
-        _Seen(tuple(before), tuple(after), tuple(crossings), tuple(back))
-        for before, (after, crossings), back in zip(befores, afters, backs, strict=True)
+        _Seen(tuple(before), tuple(after), tuple(crossing), tuple(back))
+        for before, after, crossing, back in zip(befores, afters, crossings, backs, strict=True)
     ]
 
 
-def _new_item(
-    side: Side, task: Task, asked: Asked, place: int, before: Own, *, same_vocabulary: bool
-) -> tuple[Own, Crossing]:
-    own, crossing = own_item(side, task, asked, place, before if same_vocabulary else None)
+def _new_items(
+    side: Side, task: Task, asked: Asked, places: Sequence[int], befores: Sequence[Own], *, same_vocabulary: bool
+) -> tuple[list[Own], list[Crossing]]:
+    found = own_items(side, task, asked, places, befores if same_vocabulary else None)
+    owns, crossings = [own for own, _ in found], [crossing for _, crossing in found]
     if not same_vocabulary:
-        crossing = crossing_item(side, own.question, before.trajectory, same_vocabulary=False)
-    return own, crossing
+        crossings = _looked_at(side, owns, befores, same_vocabulary=False)
+    return owns, crossings
+
+
+def _looked_at(side: Side, owns: Sequence[Own], others: Sequence[Own], *, same_vocabulary: bool) -> list[Crossing]:
+    """Others' answers as the version sees them whose own ones are `owns`."""
+    questions, seen = [own.question for own in owns], [other.trajectory for other in others]
+    return crossing_items(side, questions, seen, same_vocabulary=same_vocabulary)
 
 
 def _asked(versions: Versions, version: Version, task: Task, watch: Progress) -> Asked:
@@ -177,10 +197,10 @@ def _asked(versions: Versions, version: Version, task: Task, watch: Progress) ->
         return ask(side, task, step)
 
 
-def _counted(asked: Asked, step: Callable[[int], None]) -> Iterator[int]:
-    for number in range(len(asked.questions)):
-        step(number)
-        yield number
+def _runs(count: int, at_once: int, step: Callable[[int], None]) -> Iterator[range]:
+    for start in range(0, count, at_once):
+        step(start)
+        yield range(start, min(start + at_once, count))
 
 
 def _same_vocabulary(versions: Versions) -> bool:

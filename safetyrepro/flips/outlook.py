@@ -20,7 +20,7 @@ from safetyrepro.flips.trajectory import (
 )
 
 if TYPE_CHECKING:
-    from safetyrepro.engine.observing import Ids, Logprobs
+    from safetyrepro.engine.observing.view import Ids, Logprobs
 
 NO_ATTENTION = "the model's attention is not computed by a function that can be watched"
 OTHER_VOCABULARY = "the versions have different vocabularies"

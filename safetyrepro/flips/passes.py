@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from safetyrepro.benchmarks.base import Score
 from safetyrepro.engine.api import Engine, Generated, GenerateRequest
+from safetyrepro.engine.observing.view import Look
 from safetyrepro.errors import InputError
 from safetyrepro.flips.outlook import Crossing, Own, Trajectory
 from safetyrepro.flips.task import Question, Task
 
 if TYPE_CHECKING:
-    from safetyrepro.engine.observing import Ids, Observer, Span
+    from safetyrepro.engine.observing.observer import Observer
+    from safetyrepro.engine.observing.view import Ids, Span, View
 
 Step = Callable[[int], None]
 """Told how many items are done."""
@@ -47,56 +49,54 @@ def ask(side: Side, task: Task, step: Step) -> Asked:
     return Asked(questions, tuple(written))
 
 
-def own_item(side: Side, task: Task, asked: Asked, place: int, other: Own | None = None) -> tuple[Own, Crossing]:
-    """A version's own answer to an item, and how it sees the other version's in the same go.
+def own_items(
+    side: Side, task: Task, asked: Asked, places: Sequence[int], others: Sequence[Own] | None = None
+) -> list[tuple[Own, Crossing]]:
+    """A version's own answers to some items, and how it sees the other version's in the same go.
 
     Args:
         side: the version.
         task: what is asked.
         asked: as `ask` gave it.
-        place: which item.
-        other: the item as the other version answered it, where both have the same vocabulary.
+        places: which items.
+        others: the same items as the other version answered them, where both have the same vocabulary.
 
     Returns:
-        The item, and how the other's answer is seen (an empty crossing without `other`).
+        Per item what it is to this version, and how the other's answer is seen (an empty crossing without `others`).
     """
-    question = asked.questions[place]
-    seen = None if other is None else other.trajectory
-    if asked.written is not None:
-        return _written(side, task, question, asked.written[place], seen)
-    chosen = None if seen is None else _place(question, seen)
-    supports: list[Ids | None] = [
-        seen.top_ids if seen is not None and number == chosen else None for number in range(len(question.options))
-    ]
-    view = side.observer.view(question.ids, [option.ids for option in question.options], supports)
-    sums = [float(span.logprobs.sum(dtype="float64")) for span in view.spans]
-    score = task.score_options(question, sums)
-    answer, trajectory = "", None
-    if score.choice is not None:
-        option = question.options[score.choice]
-        answer, trajectory = option.text, _trajectory(option.text, option.ids, view.spans[score.choice])
-    values = tuple(total / option.divisor for total, option in zip(sums, question.options, strict=True))
-    own = Own(question, score, answer, values, trajectory, view.state, view.attention_entropy)
-    if seen is not None and chosen is None:
-        return own, crossing_item(side, question, seen, same_vocabulary=True)
-    return own, _crossing(None if chosen is None else view.spans[chosen])
+    seen = [None] * len(places) if others is None else [other.trajectory for other in others]
+    looks = [_look(asked, place, trajectory) for place, trajectory in zip(places, seen, strict=True)]
+    found = []
+    for place, trajectory, look, view in zip(places, seen, looks, side.observer.views(looks), strict=True):
+        own = _own(task, asked, place, view)
+        span = None if trajectory is None else view.spans[look.continuations.index(trajectory.ids)]
+        found.append((own, _crossing(span)))
+    return found
 
 
-def crossing_item(side: Side, question: Question, seen: Trajectory | None, *, same_vocabulary: bool) -> Crossing:
-    """How a version sees the other version's answer.
+def crossing_items(
+    side: Side, questions: Sequence[Question], seen: Sequence[Trajectory | None], *, same_vocabulary: bool
+) -> list[Crossing]:
+    """How a version sees the other version's answers.
 
     Args:
         side: the version that looks.
-        question: the item as it is asked it.
-        seen: the other's answer; None where nothing was written.
+        questions: the items as it is asked them.
+        seen: the other's answers; None where nothing was written.
         same_vocabulary: whether token ids mean the same to both; otherwise the text is encoded anew.
     """
-    if seen is None:
-        return Crossing(None, None)
-    ids = seen.ids if same_vocabulary else _encoded(side, question, seen.text)
-    if ids is None:
-        return Crossing(None, None, NO_PLACE)
-    return _crossing(side.observer.view(question.ids, [ids], [seen.top_ids if same_vocabulary else None]).spans[0])
+    found, looks, places = [], [], []
+    for place, (question, trajectory) in enumerate(zip(questions, seen, strict=True)):
+        ids = None
+        if trajectory is not None:
+            ids = trajectory.ids if same_vocabulary else _encoded(side, question, trajectory.text)
+        found.append(Crossing(None, None, NO_PLACE if trajectory is not None and ids is None else None))
+        if trajectory is not None and ids is not None:
+            places.append(place)
+            looks.append(Look(question.ids, (ids,), (trajectory.top_ids if same_vocabulary else None,)))
+    for place, view in zip(places, side.observer.views(looks), strict=True):
+        found[place] = _crossing(view.spans[0])
+    return found
 
 
 def check_scores(owns: Sequence[Own], task: Task) -> None:
@@ -110,25 +110,38 @@ def check_scores(owns: Sequence[Own], task: Task) -> None:
         raise InputError(f"{task.name}: no item gets a score; the first says: {scores[0].reason or scores[0].status}.")
 
 
-def _written(
-    side: Side, task: Task, question: Question, generated: Generated, seen: Trajectory | None
-) -> tuple[Own, Crossing]:
-    wanted: list[Sequence[int]] = [generated.ids] if generated.ids else []
-    supports: list[Ids | None] = [None] * len(wanted)
+def _look(asked: Asked, place: int, seen: Trajectory | None) -> Look:
+    """A version's own answer or options, and the other version's answer where it is none of them."""
+    question = asked.questions[place]
+    continuations = [option.ids for option in question.options]
+    if asked.written is not None:
+        written = tuple(asked.written[place].ids)
+        continuations = [written] if written else []
+    if seen is not None and seen.ids not in continuations:
+        continuations.append(seen.ids)
+    supports: list[Ids | None] = [None] * len(continuations)
     if seen is not None:
-        wanted.append(seen.ids)
-        supports.append(seen.top_ids)
-    view = side.observer.view(question.ids, wanted, supports)
-    score, read = task.score_text(question, generated.text, generated.finish_reason)
-    trajectory = _trajectory(generated.text, generated.ids, view.spans[0]) if generated.ids else None
-    answer = generated.text if read is None else f"{generated.text}\n[read: {read}]"
-    own = Own(question, score, answer, (), trajectory, view.state, view.attention_entropy)
-    return own, _crossing(None if seen is None else view.spans[-1])
+        supports[continuations.index(seen.ids)] = seen.top_ids
+    return Look(question.ids, tuple(continuations), tuple(supports))
 
 
-def _place(question: Question, seen: Trajectory) -> int | None:
-    """Which of the options the other version's answer is, as tokens."""
-    return next((place for place, option in enumerate(question.options) if option.ids == seen.ids), None)
+def _own(task: Task, asked: Asked, place: int, view: View) -> Own:
+    question = asked.questions[place]
+    if asked.written is not None:
+        generated = asked.written[place]
+        score, read = task.score_text(question, generated.text, generated.finish_reason)
+        trajectory = _trajectory(generated.text, generated.ids, view.spans[0]) if generated.ids else None
+        answer = generated.text if read is None else f"{generated.text}\n[read: {read}]"
+        return Own(question, score, answer, (), trajectory, view.state, view.attention_entropy)
+    options = view.spans[: len(question.options)]
+    sums = [float(span.logprobs.sum(dtype="float64")) for span in options]
+    score = task.score_options(question, sums)
+    answer, trajectory = "", None
+    if score.choice is not None:
+        option = question.options[score.choice]
+        answer, trajectory = option.text, _trajectory(option.text, option.ids, options[score.choice])
+    values = tuple(total / option.divisor for total, option in zip(sums, question.options, strict=True))
+    return Own(question, score, answer, values, trajectory, view.state, view.attention_entropy)
 
 
 def _encoded(side: Side, question: Question, text: str) -> tuple[int, ...] | None:

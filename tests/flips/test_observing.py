@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,7 +13,9 @@ import torch
 from safetyrepro.config import ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import TOP
-from safetyrepro.engine.observing import Observer
+from safetyrepro.engine.observing.observer import Observer
+from safetyrepro.engine.observing.view import Look
+from safetyrepro.errors import InputError
 from tests.tiny import FAMILIES, make_tiny_model
 
 TEXT = "The capital of France is Paris, and the capital of Japan is Tokyo. Which one of them was helpful?"
@@ -23,10 +25,10 @@ ENDINGS = (" Paris", " The answer cannot be determined.", " A nurse and an engin
 class Tiny:
     """A tiny model twice: behind an engine, and as transformers loads it with eager attention."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mode: Literal["exact", "shared"]) -> None:
         from transformers import AutoModelForCausalLM
 
-        self.engine = load(ModelSpec(id=str(folder), quant="none", threads=1))
+        self.engine = load(ModelSpec(id=str(folder), quant="none", threads=1, mode=mode))
         self.observer = Observer(self.engine)
         self.plain: Any = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
         encode = self.engine.tokenizer.encode
@@ -39,10 +41,27 @@ class Tiny:
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
-    made = Tiny(make_tiny_model(tmp_path_factory.mktemp("observed") / request.param, family=request.param))
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("observed") / request.param, family=request.param)
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Iterator[Tiny]:
+    made = Tiny(folder, "exact")
     yield made
     made.engine.close()
+
+
+@pytest.fixture(scope="module")
+def packed(folder: Path) -> Iterator[Tiny]:
+    made = Tiny(folder, "shared")
+    yield made
+    made.engine.close()
+
+
+@pytest.fixture(params=["alone", "packed"])
+def tiny(request: pytest.FixtureRequest, alone: Tiny, packed: Tiny) -> Tiny:
+    return {"alone": alone, "packed": packed}[request.param]
 
 
 def test_likelihoods_against_a_plain_loop(tiny: Tiny) -> None:
@@ -74,7 +93,7 @@ def test_company_and_padding_change_nothing(tiny: Tiny) -> None:
     for ending, span in zip(tiny.endings, together.spans, strict=True):
         alone = Observer(tiny.engine).view(tiny.context, [ending])
         assert span.logprobs == pytest.approx(alone.spans[0].logprobs, abs=1e-4)
-        assert together.attention_entropy == pytest.approx(alone.attention_entropy or 0, abs=1e-6)
+        assert together.attention_entropy == pytest.approx(alone.attention_entropy or 0, abs=1e-5)
 
 
 def test_asked_tokens_are_read_in_their_place(tiny: Tiny) -> None:
@@ -87,13 +106,13 @@ def test_asked_tokens_are_read_in_their_place(tiny: Tiny) -> None:
         assert span.support_logprobs[place] == pytest.approx(row[[5, 6, 7]].numpy(), abs=2e-4)
 
 
-def test_in_pieces_and_without_a_cache_it_is_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tiny.observer.view(tiny.context, tiny.endings)
-    monkeypatch.setattr("safetyrepro.engine.observing.LOGITS_AT_ONCE", 1)
-    pieces = tiny.observer.view(tiny.context, tiny.endings)
-    monkeypatch.setattr(tiny.observer, "_continues", False)
-    monkeypatch.setattr(tiny.observer, "_latest", None)
-    uncached = tiny.observer.view(tiny.context, tiny.endings)
+def test_in_pieces_and_without_a_cache_it_is_the_same(alone: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = alone.observer.view(alone.context, alone.endings)
+    monkeypatch.setattr("safetyrepro.engine.observing.alone.LOGITS_AT_ONCE", 1)
+    pieces = alone.observer.view(alone.context, alone.endings)
+    monkeypatch.setattr(alone.observer._way, "_continues", False)
+    monkeypatch.setattr(alone.observer._way, "_latest", None)
+    uncached = alone.observer.view(alone.context, alone.endings)
     for other in (pieces, uncached):
         for one, two in zip(whole.spans, other.spans, strict=True):
             assert one.logprobs == pytest.approx(two.logprobs, abs=1e-4)
@@ -106,7 +125,56 @@ def test_looking_leaves_the_engine_as_it_was(tiny: Tiny) -> None:
     assert tiny.engine.score([ids], memo=False)[0] == before
 
 
-def test_unwatched_attention_is_undefined(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny.observer, "watchable", False)
-    monkeypatch.setattr(tiny.observer, "_latest", None)
-    assert tiny.observer.view(tiny.context, tiny.endings[:1]).attention_entropy is None
+def test_unwatched_attention_is_undefined(alone: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone.observer._way, "_watchable", False)
+    monkeypatch.setattr(alone.observer._way, "_latest", None)
+    assert alone.observer.view(alone.context, alone.endings[:1]).attention_entropy is None
+
+
+def test_items_together_are_as_each_by_itself(alone: Tiny, packed: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [(packed.context[:length], packed.endings[:count]) for length, count in ((40, 4), (9, 2), (40, 0), (55, 1))]
+    looks = [
+        Look(tuple(context), tuple(map(tuple, endings)), (np.array([[3, 4]] * len(endings[0])), *[None] * 3)[:count])
+        if (count := len(endings))
+        else Look(tuple(context), (), ())
+        for context, endings in items
+    ]
+    singles = [alone.observer.views([look])[0] for look in looks]
+    packed.observer.views([])
+    whole = packed.observer.views(looks)
+    packed.observer.views([])
+    shape = packed.engine._model  # type: ignore[attr-defined]
+    monkeypatch.setattr(shape, "pack_tokens", 7)
+    monkeypatch.setattr(shape, "logits_rows", 2)
+    in_pieces = packed.observer.views(looks)
+    for together in (whole, in_pieces):
+        for one, two in zip(singles, together, strict=True):
+            assert two.state == pytest.approx(one.state, abs=1e-4)
+            assert two.attention_entropy == pytest.approx(one.attention_entropy or 0, abs=1e-5)
+            for mine, other in zip(one.spans, two.spans, strict=True):
+                assert other.logprobs == pytest.approx(mine.logprobs, abs=1e-4)
+                assert other.top_logprobs == pytest.approx(mine.top_logprobs, abs=1e-4)
+                assert (other.support_logprobs is None) == (mine.support_logprobs is None)
+                if mine.support_logprobs is not None:
+                    assert other.support_logprobs == pytest.approx(mine.support_logprobs, abs=1e-4)
+
+
+def test_the_latest_look_is_not_computed_again(packed: Tiny) -> None:
+    shape = packed.engine._model  # type: ignore[attr-defined]
+    packed.observer.views([])
+    first = packed.observer.view(packed.context, packed.endings)
+    forwarded = shape.forwarded
+    support = np.array([[5, 6]] * len(packed.endings[2]))
+    again = packed.observer.view(packed.context, packed.endings[2:3], [support]).spans[0]
+    assert shape.forwarded == forwarded
+    assert again.logprobs == pytest.approx(first.spans[2].logprobs, abs=1e-6)
+    assert again.support_logprobs is not None
+    packed.observer.view(packed.context, packed.endings)
+    assert shape.forwarded > forwarded
+
+
+def test_no_room_for_an_item_is_said(packed: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed.observer.views([])
+    monkeypatch.setattr(packed.engine._model, "room", 64)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="raise cache_mb"):
+        packed.observer.view(packed.context, packed.endings)
