@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetyrepro.atomic import write_json, write_text
+from safetyrepro.atomic import json_text, write_texts
 from safetyrepro.config import Arm
 from safetyrepro.crosspkg.causes import Kept, pairs_of, read_kept
 from safetyrepro.crosspkg.finding import finding
@@ -65,8 +65,7 @@ def write_report(experiment: Experiment, folder: Path, *, redact: bool = False) 
     """
     report = build_report(experiment, redact=redact, kept=read_kept(folder))
     as_json, as_page = folder / "report.json", folder / "report.html"
-    write_json(as_json, report)
-    write_text(as_page, render_page(report))
+    write_texts({as_json: json_text(report), as_page: render_page(report)})
     return as_json, as_page, finding(report)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,29 +16,48 @@ _RUST = re.compile(r"\(os error (\d+)\)")
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` by way of a temporary file in the same folder and a rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    _replace({path: data})
 
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8, atomically."""
-    write_bytes(path, text.encode("utf-8"))
+    _replace({path: text.encode("utf-8")})
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically; NaN is refused, so that the file is JSON for everybody."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write files that belong together: each atomically, and none of them before there was room for all."""
+    _replace({path: text.encode("utf-8") for path, text in texts.items()})
+
+
+def json_text(value: Any) -> str:
+    """`value` as `write_json` writes it."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _replace(files: Mapping[Path, bytes]) -> None:
+    temporaries: dict[Path, Path] = {}
+    try:
+        for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            temporaries[path] = Path(name)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporaries[path].chmod(0o644)
+        for path in files:
+            temporaries[path].replace(path)
+            del temporaries[path]
+    except BaseException:
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

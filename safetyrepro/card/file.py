@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from safetyrepro.analysis.card.model import Card
-from safetyrepro.atomic import write_json, write_text
+from safetyrepro.atomic import json_text, write_texts
 from safetyrepro.crosspkg.importers.values import one_line
 from safetyrepro.errors import InputError
 
@@ -21,14 +21,12 @@ _SHOWN = 80
 
 
 def write_card(card: Card, folder: Path) -> tuple[Path, Path, Path]:
-    """Write a card into `folder`; all three files are made before the first is written."""
+    """Write a card into `folder`: all three files or none."""
     from safetyrepro.reports.card import render_html, render_markdown
 
     as_html, as_markdown = render_html(card), render_markdown(card)
     paths = folder / "card.json", folder / "card.md", folder / "card.html"
-    write_json(paths[0], card.model_dump(mode="json"))
-    write_text(paths[1], as_markdown)
-    write_text(paths[2], as_html)
+    write_texts({paths[0]: json_text(card.model_dump(mode="json")), paths[1]: as_markdown, paths[2]: as_html})
     return paths
 
 

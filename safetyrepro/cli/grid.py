@@ -120,12 +120,10 @@ def _files(out: Path | None) -> tuple[Path, ...]:
 def _write(result: Mapping[str, Any], files: tuple[Path, ...]) -> tuple[Path, ...]:
     if not files:
         return files
-    from safetyrepro.atomic import write_json, write_text
+    from safetyrepro.atomic import json_text, write_texts
     from safetyrepro.reports.grid import render_grid
 
-    page = render_grid(result)
-    write_json(files[1], result)
-    write_text(files[0], page)
+    write_texts({files[1]: json_text(result), files[0]: render_grid(result)})
     return files
 
 

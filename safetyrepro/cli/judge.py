@@ -296,12 +296,11 @@ def meta(
 
 def _deliver(report: dict[str, Any], kind: str, out: Path | None, *, as_json: bool, next_step: str) -> None:
     if out is not None:
-        from safetyrepro.atomic import write_json, write_text
+        from safetyrepro.atomic import json_text, write_texts
         from safetyrepro.reports.judge_page import render_audit, render_meta
 
         page = render_meta(report) if kind == "meta" else render_audit(report)
-        write_json(out / f"judge-{kind}.json", report)
-        write_text(out / f"judge-{kind}.html", page)
+        write_texts({out / f"judge-{kind}.json": json_text(report), out / f"judge-{kind}.html": page})
     if as_json:
         click.echo(json.dumps(report, indent=1, allow_nan=False))
         return

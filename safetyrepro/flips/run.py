@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetyrepro.analysis.flips.pairing import pair_items, rows_of
 from safetyrepro.analysis.flips.signals import SignalTable
-from safetyrepro.atomic import write_json, write_text
+from safetyrepro.atomic import json_text, write_json, write_text, write_texts
 from safetyrepro.config import canonical_sha256, model_key
 from safetyrepro.errors import InputError
 from safetyrepro.flips.collect import Collected, collect, versions_of
@@ -77,9 +77,7 @@ def run_update(
     ]
     from safetyrepro.reports.flips_page import render_flips
 
-    page = render_flips(body)
-    write_json(folder / "flips.json", body)
-    write_text(folder / "flips.html", page)
+    write_texts({folder / "flips.json": json_text(body), folder / "flips.html": render_flips(body)})
     return Finished(update, folder, body, _tables(frame, names, update.name))
 
 
@@ -89,9 +87,7 @@ def write_together(finished: Sequence[Finished], out: Path, watch: Progress) -> 
 
     tables = [table for one in finished for table in one.tables]
     body = build_signals(tables, None, step=_counted(watch, "signals", len(tables)))
-    page = render_flips(body)
-    write_json(out / "signals.json", body)
-    write_text(out / "signals.html", page)
+    write_texts({out / "signals.json": json_text(body), out / "signals.html": render_flips(body)})
     return body
 
 

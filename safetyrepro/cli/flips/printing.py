@@ -64,10 +64,8 @@ def write_report(body: Mapping[str, Any], out: Path | None, name: str) -> list[P
     paths = report_files(out, name)
     if not paths:
         return []
-    from safetyrepro.atomic import write_json, write_text
+    from safetyrepro.atomic import json_text, write_texts
     from safetyrepro.reports.flips_page import render_flips
 
-    page = render_flips(body)
-    write_json(paths[0], body)
-    write_text(paths[1], page)
+    write_texts({paths[0]: json_text(body), paths[1]: render_flips(body)})
     return paths
