@@ -19,6 +19,9 @@ from inspect_ai.model import get_model
 
 JUDGE = "openai-api/judge/judge"
 """A neutral name, as for the evaluated model; whoever answers at the URL knows which model is meant."""
+TIMEOUT_SECONDS = 86_400
+"""For one request, its wait behind others included; the client's own ten minutes are too few for a long answer on a
+slow machine. A run as a whole is bounded by whoever started it."""
 
 
 def run(job: dict[str, Any], out_dir: Path) -> int:
@@ -31,6 +34,7 @@ def run(job: dict[str, Any], out_dir: Path) -> int:
         base_url=os.environ["SAFETYREPRO_BASE_URL"],
         api_key=os.environ["SAFETYREPRO_TOKEN"],
         max_retries=0,
+        client_timeout=TIMEOUT_SECONDS,
     )
     judge = None
     if "judge" in job:
@@ -39,6 +43,7 @@ def run(job: dict[str, Any], out_dir: Path) -> int:
             base_url=os.environ["SAFETYREPRO_JUDGE_URL"],
             api_key=os.environ["SAFETYREPRO_JUDGE_TOKEN"],
             max_retries=0,
+            client_timeout=TIMEOUT_SECONDS,
         )
     logs = eval(
         inspect_tasks.build(job, judge),

@@ -23,6 +23,7 @@ from safetyrepro.atomic import write_json
 from safetyrepro.crosspkg.exporters.eee_items import instance_line
 from safetyrepro.crosspkg.exporters.eee_paths import Place, place_of
 from safetyrepro.crosspkg.exporters.source import iterate_records, record_files
+from safetyrepro.engine.api import UPSTREAM
 from safetyrepro.errors import InputError
 from safetyrepro.records import Record
 
@@ -160,7 +161,7 @@ class _Cell:
         return rows, checksum.hexdigest()
 
     def _aggregate(self, first: Record, place: Place, identity: str, rows: int, checksum: str) -> dict[str, Any]:
-        ours = first.numerics is not None and first.numerics != "upstream"
+        ours = first.numerics is not None and first.numerics != UPSTREAM
         model = {
             "name": first.model,
             "id": place.model_id,

@@ -10,6 +10,7 @@ from safetyrepro.crosspkg.folder import Experiment
 from safetyrepro.crosspkg.importers.values import mapping
 from safetyrepro.crosspkg.starts import Ran, who_ran
 from safetyrepro.crosspkg.words import count_word
+from safetyrepro.engine.api import UPSTREAM
 
 PLAN = "experiment.json"
 EARLIER = "the run was made before this was recorded"
@@ -53,7 +54,7 @@ def _hardware(experiment: Experiment, ran: Ran) -> Any:
         return not_disclosed(EARLIER)
     if ran.starts and ran.unknown:
         return unverified(found, _partly(ran))
-    served = any(model.numerics == "upstream" for model in experiment.models)
+    served = any(model.numerics == UPSTREAM for model in experiment.models)
     return given(found, f"{PLAN}, of the machine that ran the suites; the server's is not known" if served else PLAN)
 
 

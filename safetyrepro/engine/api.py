@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+UPSTREAM: Final = "upstream"
+"""What stands for numerics where they are a server's own."""
 given_up: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=lambda: False)
 """Whether nobody waits for what is asked in this context: read when it is asked, called while it is computed."""
 
@@ -31,7 +33,7 @@ class ModelInfo:
     an upstream server's."""
     source_quant: str | None
     numerics: str
-    """`quant/compute dtype/decode/mode`, such as `nf4/float32/once/exact`; `upstream` where they are a server's own."""
+    """`quant/compute dtype/decode/mode`, such as `nf4/float32/once/exact`, or `UPSTREAM`."""
     details: Mapping[str, str]
     """Everything else worth disclosing: NF4 block size, double quantisation, batch rows, bucket, threads, versions."""
     licence: str | None

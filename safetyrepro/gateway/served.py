@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.engine.api import ModelInfo, Tokenizer
+from safetyrepro.engine.api import UPSTREAM, ModelInfo, Tokenizer
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _reach(spec: ModelSpec, url: str) -> Served:
         weights_verified=False,
         files_sha256=None,
         source_quant=spec.source_quant,
-        numerics="upstream",
+        numerics=UPSTREAM,
         details={"server": url, "max_length": f"{max_length}, stated by {source}"},
         licence=None,
         tokenizer_dir=tokenizer_folder(hugging_face, max_length),

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from safetyrepro.adapters.inspect_ai.translate import CHAT as CHAT_PROVIDER
 from safetyrepro.adapters.record import divisors
 from safetyrepro.canonical import ids_sha256
 from safetyrepro.config import Arm
-from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
+from safetyrepro.engine.api import UPSTREAM, Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import SuiteFailure
 from safetyrepro.gateway import Gateway, Run
 from safetyrepro.gateway.refusal import Refusal
@@ -415,3 +416,19 @@ def test_the_shipped_task_of_bbq_has_no_arguments_and_needs_a_chat_template(tiny
     absent = adapter.translate(base)
     assert isinstance(absent, Absent)
     assert "has no chat template" in absent.reason
+
+
+def test_one_long_answer_holds_up_no_others(tiny_engine: Engine, tmp_path: Path) -> None:
+    count = 9
+    everybody = Barrier(count, timeout=120)
+
+    def reply(_: str) -> str:
+        everybody.wait()  # breaks where so many requests are not in flight together
+        return "ANSWER: A"
+
+    bbq = {"benchmark": {"name": "bbq", "items": {"count": count}}, "metric": "accuracy"}
+    cell = make_cell(tiny_engine, Arm.SHIPPED, **bbq)
+    ran = execute(cell, tmp_path / "cell", Replying(tiny_engine, reply))
+    assert [row.status for row in ran.wire] == [200] * count
+    upstream = replace(cell, model=replace(cell.model, numerics=UPSTREAM))
+    assert job_of(upstream).payload["generate"]["max_connections"] < count
