@@ -165,6 +165,18 @@ class FixedShape:
         hidden: torch.Tensor = self._body(**options).last_hidden_state if self._split else self.model(**options).logits
         return hidden
 
+    def hidden_and_state(self, ids: torch.Tensor, cache: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """What `logits` takes, and the last layer's state after the final norm, both (rows, .), at the last tokens."""
+        if self._split:
+            last = self.hidden(ids, cache)[:, -1]
+            return last, last
+        self.forwarded += ids.numel()
+        options = {"input_ids": ids, "use_cache": cache is not None, self._cache_name: cache}
+        if "logits_to_keep" in inspect.signature(self.model.forward).parameters:
+            options["logits_to_keep"] = 1
+        output = self.model(**options, output_hidden_states=True)
+        return output.logits[:, -1], output.hidden_states[-1][:, -1]
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """The vocabulary's logits in the compute dtype."""
         return self._head(hidden) if self._split else hidden

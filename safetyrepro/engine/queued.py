@@ -97,7 +97,8 @@ class QueuedEngine(ABC):
         self._fast = tokenizer
         self._model = shape
         self._threads = threads
-        self._vocabulary = int(shape.model.get_input_embeddings().weight.shape[0])
+        self.vocabulary = int(shape.model.get_input_embeddings().weight.shape[0])
+        """Token ids are below this."""
         self._memo: Memo[Result] = Memo(MEMO_BYTES)
         self._waiting: deque[Job] = deque()
         self._wake = threading.Condition()
@@ -205,9 +206,7 @@ class QueuedEngine(ABC):
             raise InputError("A sequence holds no token; send at least one.")
         if len(ids) > room:
             raise InputError(f"A sequence has {len(ids)} tokens, the model takes at most {room} here; shorten it.")
-        if min(ids) < 0 or max(ids) >= self._vocabulary:
-            outside = next(token for token in ids if not 0 <= token < self._vocabulary)
-            raise InputError(f"Token id {outside} is outside the model's vocabulary of {self._vocabulary}.")
+        check_ids(ids, self.vocabulary)
 
     def _remembered(self, job: Job) -> bool:
         found = self._memo.get(self._key(job)) if job.memo else None
@@ -257,6 +256,17 @@ class QueuedEngine(ABC):
         if job.memo:
             self._memo.put(self._key(job), result)
         job.result.set_result(result)
+
+
+def check_ids(ids: Sequence[int], vocabulary: int) -> None:
+    """Refuse token ids that a model has no embedding for.
+
+    Raises:
+        InputError: naming the first one.
+    """
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        outside = next(token for token in ids if not 0 <= token < vocabulary)
+        raise InputError(f"Token id {outside} is outside the model's vocabulary of {vocabulary}.")
 
 
 def _count(jobs: Iterable[Job], progress: Callable[[int], None]) -> None:

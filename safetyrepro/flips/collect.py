@@ -119,68 +119,89 @@ def _together(versions: Versions, tasks: Sequence[Task], watch: Progress) -> lis
     for task in tasks:
         first, second = (_asked(versions, version, task, watch) for version in ("old", "new"))
         befores: list[Own] = []
-        afters: list[Own] = []
-        crossings: list[Crossing] = []
+        rows: list[tuple[Own, Crossing]] = []
         backs: list[Crossing] = []
         with _told(watch, task.name, len(first.questions)) as step:
             for places in _runs(len(first.questions), at_once, step):
                 before = [own for own, _ in own_items(old, task, first, places)]
-                after, crossing = _new_items(new, task, second, places, before, same_vocabulary=same)
+                after = _new_items(new, task, second, places, before, same_vocabulary=same)
                 befores += before
-                afters += after
-                crossings += crossing
-                backs += _looked_at(old, before, after, same_vocabulary=same)
+                rows += after
+                backs += _looked_at(old, before, [own for own, _ in after], same_vocabulary=same)
+        afters, crossings = zip(*rows, strict=True)
         check_scores(befores, task)
         check_scores(afters, task)
-        found.append(_Seen(tuple(befores), tuple(afters), tuple(crossings), tuple(backs)))
+        found.append(_Seen(tuple(befores), afters, crossings, tuple(backs)))
     return found
 
 
 def _in_turn(versions: Versions, tasks: Sequence[Task], watch: Progress) -> list[_Seen]:
-    befores: list[list[Own]] = []
-    afters: list[list[Own]] = []
-    crossings: list[list[Crossing]] = []
-    backs: list[list[Crossing]] = []
+    befores = _old_answers(versions, tasks, watch)
+    afters = _new_answers(versions, tasks, befores, watch)
+    backs = _new_answers_by_old(versions, tasks, befores, [[own for own, _ in after] for after in afters], watch)
+    return [
+        _Seen(tuple(before), tuple(own for own, _ in after), tuple(crossing for _, crossing in after), tuple(back))
+        for before, after, back in zip(befores, afters, backs, strict=True)
+    ]
+
+
+# Each of the three passes lets go of its version when it returns: the next one is loaded into the room that it leaves.
+
+
+def _old_answers(versions: Versions, tasks: Sequence[Task], watch: Progress) -> list[list[Own]]:
+    side, found = versions.side("old"), []
     for task in tasks:
-        asked, side = _asked(versions, "old", task, watch), versions.side("old")
-        befores.append([])
+        asked = _asked(versions, "old", task, watch)
+        owns: list[Own] = []
         with _told(watch, f"{task.name}, old", len(asked.questions)) as step:
             for places in _runs(len(asked.questions), side.observer.at_once, step):
-                befores[-1] += [own for own, _ in own_items(side, task, asked, places)]
-        check_scores(befores[-1], task)
+                owns += [own for own, _ in own_items(side, task, asked, places)]
+        check_scores(owns, task)
+        found.append(owns)
+    return found
+
+
+def _new_answers(
+    versions: Versions, tasks: Sequence[Task], befores: Sequence[Sequence[Own]], watch: Progress
+) -> list[list[tuple[Own, Crossing]]]:
+    side, same, found = versions.side("new"), _same_vocabulary(versions), []
     for task, before in zip(tasks, befores, strict=True):
-        asked, side, same = _asked(versions, "new", task, watch), versions.side("new"), _same_vocabulary(versions)
-        afters.append([])
-        crossings.append([])
+        asked = _asked(versions, "new", task, watch)
+        rows: list[tuple[Own, Crossing]] = []
         with _told(watch, f"{task.name}, new", len(asked.questions)) as step:
             for places in _runs(len(asked.questions), side.observer.at_once, step):
-                others = [before[place] for place in places]
-                after, crossing = _new_items(side, task, asked, places, others, same_vocabulary=same)
-                afters[-1] += after
-                crossings[-1] += crossing
-        check_scores(afters[-1], task)
+                rows += _new_items(side, task, asked, places, [before[at] for at in places], same_vocabulary=same)
+        check_scores([own for own, _ in rows], task)
+        found.append(rows)
+    return found
+
+
+def _new_answers_by_old(
+    versions: Versions,
+    tasks: Sequence[Task],
+    befores: Sequence[Sequence[Own]],
+    afters: Sequence[Sequence[Own]],
+    watch: Progress,
+) -> list[list[Crossing]]:
+    side, same, found = versions.side("old"), _same_vocabulary(versions), []
     for task, before, after in zip(tasks, befores, afters, strict=True):
-        side, same = versions.side("old"), _same_vocabulary(versions)
-        backs.append([])
+        looked: list[Crossing] = []
         with _told(watch, f"{task.name}, new answers by old", len(before)) as step:
             for places in _runs(len(before), side.observer.at_once, step):
-                backs[-1] += _looked_at(
-                    side, [before[at] for at in places], [after[at] for at in places], same_vocabulary=same
-                )
-    return [
-        _Seen(tuple(before), tuple(after), tuple(crossing), tuple(back))
-        for before, after, crossing, back in zip(befores, afters, crossings, backs, strict=True)
-    ]
+                owns, others = [before[at] for at in places], [after[at] for at in places]
+                looked += _looked_at(side, owns, others, same_vocabulary=same)
+        found.append(looked)
+    return found
 
 
 def _new_items(
     side: Side, task: Task, asked: Asked, places: Sequence[int], befores: Sequence[Own], *, same_vocabulary: bool
-) -> tuple[list[Own], list[Crossing]]:
+) -> list[tuple[Own, Crossing]]:
     found = own_items(side, task, asked, places, befores if same_vocabulary else None)
-    owns, crossings = [own for own, _ in found], [crossing for _, crossing in found]
-    if not same_vocabulary:
-        crossings = _looked_at(side, owns, befores, same_vocabulary=False)
-    return owns, crossings
+    if same_vocabulary:
+        return found
+    owns = [own for own, _ in found]
+    return list(zip(owns, _looked_at(side, owns, befores, same_vocabulary=False), strict=True))
 
 
 def _looked_at(side: Side, owns: Sequence[Own], others: Sequence[Own], *, same_vocabulary: bool) -> list[Crossing]:

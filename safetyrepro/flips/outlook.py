@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NO_ATTENTION = "the model's attention is not computed by a function that can be watched"
 OTHER_VOCABULARY = "the versions have different vocabularies"
+NO_LIKELIHOOD = "the other version does not have one of the writer's likeliest tokens"
+CUT_WITHIN = "the answer was cut within a token"
 NO_OPTIONS = "the task has no options to score"
 NOTHING_WRITTEN = "nothing was written"
 
@@ -39,6 +41,8 @@ class Trajectory:
     top_ids: Ids
     """(n, TOP)"""
     top_logprobs: Logprobs
+    in_text: int | None
+    """How many of the tokens spell the text (an end token does not); None where it ends within one."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,8 @@ def crossed_signals(
         divergence = None
         if own.trajectory is not None and crossing.support_logprobs is not None and same_vocabulary:
             divergence = top_k_kl(own.trajectory.top_logprobs, crossing.support_logprobs)
-        why = NOTHING_WRITTEN if own.trajectory is None else OTHER_VOCABULARY
+        why = NO_LIKELIHOOD if same_vocabulary else OTHER_VOCABULARY
+        why = NOTHING_WRITTEN if own.trajectory is None else why
         found.put(f"topk_kl_{side}_trajectory", divergence, crossing.reason or why)
     same_width = old.state.shape == new.state.shape
     widths = f"the versions' states have different widths, {len(old.state)} and {len(new.state)}"
@@ -147,12 +152,15 @@ def _drift(
     """NLL of the new version minus the old one's on one trajectory: per token, with other vocabularies per byte."""
     if written is None:
         return None, NOTHING_WRITTEN
-    if crossing.logprobs is None or (not same_vocabulary and not written.text):
+    if crossing.logprobs is None:
         return None, crossing.reason or NOTHING_WRITTEN
     if same_vocabulary:
         own, other = nll_per_token(written.logprobs), nll_per_token(crossing.logprobs)
+    elif written.in_text is None:
+        return None, CUT_WITHIN
     else:
-        own, other = nll_per_byte(written.logprobs, written.text), nll_per_byte(crossing.logprobs, written.text)
+        own = nll_per_byte(written.logprobs[: written.in_text], written.text)
+        other = nll_per_byte(crossing.logprobs, written.text)
     return (likelihood_drift(own, other) if by_old else likelihood_drift(other, own)), ""
 
 

@@ -10,7 +10,7 @@ from safetyrepro.benchmarks.base import Score
 from safetyrepro.engine.api import Engine, Generated, GenerateRequest
 from safetyrepro.engine.observing.view import Look
 from safetyrepro.errors import InputError
-from safetyrepro.flips.outlook import Crossing, Own, Trajectory
+from safetyrepro.flips.outlook import NOTHING_WRITTEN, Crossing, Own, Trajectory
 from safetyrepro.flips.task import Question, Task
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Step = Callable[[int], None]
 """Told how many items are done."""
 NO_PLACE = "the other version's answer merges with the prompt in this version's tokens"
+TOO_LONG = "the other version's answer is longer than this version takes"
+NO_EMBEDDING = "the other version's answer holds a token that this version does not have"
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,27 @@ def own_items(
 
     Returns:
         Per item what it is to this version, and how the other's answer is seen (an empty crossing without `others`).
+
+    Raises:
+        InputError: an item is too long for the model or holds a token that it does not have, naming task and item.
     """
-    seen = [None] * len(places) if others is None else [other.trajectory for other in others]
-    looks = [_look(asked, place, trajectory) for place, trajectory in zip(places, seen, strict=True)]
+    trajectories = [None] * len(places) if others is None else [other.trajectory for other in others]
+    unseen, looks = [], []
+    for place, other in zip(places, trajectories, strict=True):
+        question = asked.questions[place]
+        unseen.append(_unseen(side, question, other, None if other is None else other.ids))
+        looks.append(_look(asked, place, other if unseen[-1] is None else None))
+        try:
+            side.observer.check(looks[-1])
+        except InputError as error:
+            raise InputError(f"{task.name}, item {question.item_id}: {error}") from None
     found = []
-    for place, trajectory, look, view in zip(places, seen, looks, side.observer.views(looks), strict=True):
-        own = _own(task, asked, place, view)
-        span = None if trajectory is None else view.spans[look.continuations.index(trajectory.ids)]
-        found.append((own, _crossing(span)))
+    for place, other, crossing, look, view in zip(
+        places, trajectories, unseen, looks, side.observer.views(looks), strict=True
+    ):
+        if other is not None and crossing is None:
+            crossing = _crossing(view.spans[look.continuations.index(other.ids)])
+        found.append((_own(side, task, asked, place, view), crossing or Crossing(None, None)))
     return found
 
 
@@ -85,18 +100,30 @@ def crossing_items(
         seen: the other's answers; None where nothing was written.
         same_vocabulary: whether token ids mean the same to both; otherwise the text is encoded anew.
     """
-    found, looks, places = [], [], []
-    for place, (question, trajectory) in enumerate(zip(questions, seen, strict=True)):
+    found: list[Crossing] = []
+    looks: dict[int, Look] = {}
+    for place, (question, other) in enumerate(zip(questions, seen, strict=True)):
         ids = None
-        if trajectory is not None:
-            ids = trajectory.ids if same_vocabulary else _encoded(side, question, trajectory.text)
-        found.append(Crossing(None, None, NO_PLACE if trajectory is not None and ids is None else None))
-        if trajectory is not None and ids is not None:
-            places.append(place)
-            looks.append(Look(question.ids, (ids,), (trajectory.top_ids if same_vocabulary else None,)))
-    for place, view in zip(places, side.observer.views(looks), strict=True):
+        if other is not None:
+            ids = other.ids if same_vocabulary else _encoded(side, question, other.text)
+        unseen = _unseen(side, question, other, ids)
+        found.append(unseen or Crossing(None, None))
+        if other is not None and ids is not None and unseen is None:
+            looks[place] = Look(question.ids, (ids,), (other.top_ids if same_vocabulary else None,))
+    for place, view in zip(looks, side.observer.views(list(looks.values())), strict=True):
         found[place] = _crossing(view.spans[0])
     return found
+
+
+def _unseen(side: Side, question: Question, other: Trajectory | None, ids: tuple[int, ...] | None) -> Crossing | None:
+    """Why a version cannot look at the other's answer, whose tokens are `ids` to it; None where it can."""
+    if other is None:
+        return Crossing(None, None)
+    if not ids:
+        return Crossing(None, None, NO_PLACE if other.text else NOTHING_WRITTEN)
+    if len(question.ids) + len(ids) > side.observer.max_length:
+        return Crossing(None, None, TOO_LONG)
+    return Crossing(None, None, NO_EMBEDDING) if max(ids) >= side.observer.vocabulary else None
 
 
 def check_scores(owns: Sequence[Own], task: Task) -> None:
@@ -125,12 +152,15 @@ def _look(asked: Asked, place: int, seen: Trajectory | None) -> Look:
     return Look(question.ids, tuple(continuations), tuple(supports))
 
 
-def _own(task: Task, asked: Asked, place: int, view: View) -> Own:
+def _own(side: Side, task: Task, asked: Asked, place: int, view: View) -> Own:
     question = asked.questions[place]
     if asked.written is not None:
         generated = asked.written[place]
         score, read = task.score_text(question, generated.text, generated.finish_reason)
-        trajectory = _trajectory(generated.text, generated.ids, view.spans[0]) if generated.ids else None
+        trajectory = None
+        if generated.ids:
+            in_text = _spelling(side, generated)
+            trajectory = _trajectory(generated.text, generated.ids, view.spans[0], in_text)
         answer = generated.text if read is None else f"{generated.text}\n[read: {read}]"
         return Own(question, score, answer, (), trajectory, view.state, view.attention_entropy)
     options = view.spans[: len(question.options)]
@@ -139,7 +169,8 @@ def _own(task: Task, asked: Asked, place: int, view: View) -> Own:
     answer, trajectory = "", None
     if score.choice is not None:
         option = question.options[score.choice]
-        answer, trajectory = option.text, _trajectory(option.text, option.ids, options[score.choice])
+        answer = option.text
+        trajectory = _trajectory(option.text, option.ids, options[score.choice], len(option.ids))
     values = tuple(total / option.divisor for total, option in zip(sums, question.options, strict=True))
     return Own(question, score, answer, values, trajectory, view.state, view.attention_entropy)
 
@@ -151,9 +182,25 @@ def _encoded(side: Side, question: Question, text: str) -> tuple[int, ...] | Non
     return ids if ids and whole[: len(question.ids)] == question.ids else None
 
 
-def _trajectory(text: str, ids: Sequence[int], span: Span) -> Trajectory:
-    return Trajectory(text, tuple(ids), span.logprobs, span.top_ids, span.top_logprobs)
+def _spelling(side: Side, generated: Generated) -> int | None:
+    """How many of the tokens spell the text, which ends before an end token or a stop string; None within a token."""
+    tokenizer, count = side.engine.tokenizer, len(generated.ids)
+
+    def text(tokens: int) -> str:
+        return tokenizer.decode(generated.ids[:tokens], skip_special=True)
+
+    while count and len(text(count)) > len(generated.text):
+        count -= 1
+    if text(count) != generated.text:
+        return None
+    while count and text(count - 1) == generated.text:
+        count -= 1
+    return count
 
 
-def _crossing(span: Span | None) -> Crossing:
-    return Crossing(None, None) if span is None else Crossing(span.logprobs, span.support_logprobs)
+def _trajectory(text: str, ids: Sequence[int], span: Span, in_text: int | None) -> Trajectory:
+    return Trajectory(text, tuple(ids), span.logprobs, span.top_ids, span.top_logprobs, in_text)
+
+
+def _crossing(span: Span) -> Crossing:
+    return Crossing(span.logprobs, span.support_logprobs)

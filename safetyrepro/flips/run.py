@@ -54,8 +54,11 @@ def run_update(
     """Run an update over its tasks and write its report; tasks that are finished are kept.
 
     Raises:
-        InputError: a model or a task cannot be run, or the folder holds another run.
+        InputError: a model or a task cannot be run, a task is named twice, or the folder holds another run.
     """
+    asked = [(task.name, task.config_id) for task in tasks]
+    if twice := next((name for name, key in asked if asked.count((name, key)) > 1), None):
+        raise InputError(f"{twice}: the same items are asked twice; name each task once.")
     folder = out / update.name
     places = {
         folder / f"{number}-{''.join(c if c.isalnum() or c in '._-' else '_' for c in task.name)}": task
@@ -64,9 +67,13 @@ def run_update(
     open_tasks = {place: task for place, task in places.items() if not _kept(place, update, task)}
     if open_tasks:
         with versions_of(update, watch, one_at_a_time=one_at_a_time) as versions:
-            found = collect(versions, list(open_tasks.values()), watch)
-        for (place, task), collected in zip(open_tasks.items(), found, strict=True):
-            _write(place, update, task, collected)
+            # In turn, each version is loaded once for all tasks; both in memory, a task is kept as soon as it is done.
+            together = list(open_tasks.items())
+            for part in [together] if one_at_a_time else [[one] for one in together]:
+                for (place, task), collected in zip(
+                    part, collect(versions, [task for _, task in part], watch), strict=True
+                ):
+                    _write(place, update, task, collected)
     frame = read_outcomes([place / "outcomes.jsonl" for place in places]).frame
     names = _names(frame)
     compared = comparisons(frame, *names)

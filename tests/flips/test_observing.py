@@ -108,7 +108,7 @@ def test_asked_tokens_are_read_in_their_place(tiny: Tiny) -> None:
 
 def test_in_pieces_and_without_a_cache_it_is_the_same(alone: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = alone.observer.view(alone.context, alone.endings)
-    monkeypatch.setattr("safetyrepro.engine.observing.alone.LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(alone.observer._way, "_logits_rows", 1)
     pieces = alone.observer.view(alone.context, alone.endings)
     monkeypatch.setattr(alone.observer._way, "_continues", False)
     monkeypatch.setattr(alone.observer._way, "_latest", None)

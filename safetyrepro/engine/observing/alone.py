@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from safetyrepro.engine.attention import Watch, watchable, watching
-from safetyrepro.engine.forward import LOGITS_AT_ONCE, FixedShape, read
-from safetyrepro.engine.observing.spans import read_span
+from safetyrepro.engine.forward import LOGITS_AT_ONCE, FixedShape
+from safetyrepro.engine.observing.spans import Asked, read_spans
 from safetyrepro.engine.observing.view import Logprobs, Look, Span, View
 
 
@@ -24,8 +24,8 @@ class _Context:
     cache: Any
     """Its keys and values; None where the model cannot go on from them."""
     state: Logprobs
-    first: torch.Tensor
-    """(1, vocabulary): logits after it."""
+    last: torch.Tensor
+    """(1, .): what `logits` takes, after its last token."""
     attention_entropy: float | None
 
 
@@ -33,13 +33,11 @@ class Alone:
     """Each item by itself: its context computed once, its continuations side by side from the context's keys on."""
 
     def __init__(self, shape: FixedShape) -> None:
-        self._network: Any = shape.model
-        self._device = shape.device
+        self._shape = shape
         self._continues = shape.continues()
-        self._watchable = watchable(self._network)
-        called = inspect.signature(self._network.forward).parameters
-        self._cache_name = "cache" if "cache" in called else "past_key_values"
-        self._keeps = "logits_to_keep" in called
+        self._watchable = watchable(shape.model)
+        vocabulary = int(shape.model.config.get_text_config().vocab_size)
+        self._logits_rows = max(1, LOGITS_AT_ONCE // vocabulary)
         self._latest: _Context | None = None
 
     def views(self, looks: Sequence[Look]) -> list[View]:
@@ -50,11 +48,14 @@ class Alone:
         seen = self._seen(look.context)
         spans: list[Span] = []
         for start, stop in self._batches(look.continuations):
-            logits = self._following(seen, look.continuations[start:stop])
-            rows = zip(look.continuations[start:stop], look.supports[start:stop], logits, strict=True)
-            for ids, support, row in rows:
-                places = torch.arange(len(ids), device=self._device)
-                spans.append(read_span(read(row[: len(ids)]), places, ids, support))
+            hidden = self._following(seen, look.continuations[start:stop])
+            asked = [
+                Asked(row * hidden.shape[1] + np.arange(len(ids)), ids, support)
+                for row, (ids, support) in enumerate(
+                    zip(look.continuations[start:stop], look.supports[start:stop], strict=True)
+                )
+            ]
+            spans += read_spans(asked, hidden.flatten(0, 1), self._shape.logits, self._logits_rows)
         return View(seen.state, seen.attention_entropy, tuple(spans))
 
     def _seen(self, context: tuple[int, ...]) -> _Context:
@@ -62,7 +63,7 @@ class Alone:
         if self._latest is None or self._latest.ids != context:
             self._latest = None
             if self._watchable:
-                with watching(self._network) as watch:
+                with watching(self._shape.model) as watch:
                     self._latest = self._computed(context, watch)
             else:
                 self._latest = self._computed(context, None)
@@ -71,41 +72,30 @@ class Alone:
     def _computed(self, context: tuple[int, ...], watch: Watch | None) -> _Context:
         from transformers import DynamicCache
 
-        cache = DynamicCache(config=self._network.config) if self._continues else None
-        output = self._forward([list(context)], cache, keep=1)
-        state = output.hidden_states[-1][0, -1].float().cpu().numpy()
-        return _Context(context, cache, state, output.logits[:, -1], None if watch is None else watch.entropy)
+        cache = DynamicCache(config=self._shape.model.config) if self._continues else None
+        last, state = self._shape.hidden_and_state(self._ids([context]), cache)
+        entropy = None if watch is None else watch.entropy
+        return _Context(context, cache, state[0].float().cpu().numpy(), last, entropy)
 
     def _following(self, seen: _Context, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Logits (rows, longest, vocabulary) in place of every continuation's tokens."""
+        """What `logits` takes, (rows, longest, .), in place of every continuation's tokens."""
         rows, longest = len(continuations), max(map(len, continuations))
-        opening = seen.first.expand(rows, -1)[:, None]
+        opening = seen.last.expand(rows, -1)[:, None]
         if longest == 1:
             return opening
         # What stands behind a row's end is never seen by its own tokens, so that any token pads.
         padded = [[*ids[:-1], *[0] * (longest - len(ids))] for ids in continuations]
         if seen.cache is None:
-            whole = self._forward([[*seen.ids, *ids] for ids in padded], None, keep=longest)
-            logits: torch.Tensor = whole.logits[:, -longest:]
-            return logits
+            return self._shape.hidden(self._ids([[*seen.ids, *ids] for ids in padded]))[:, -longest:]
         cache = copy.deepcopy(seen.cache)
         cache.batch_repeat_interleave(rows)
-        return torch.cat([opening, self._forward(padded, cache, keep=0).logits], dim=1)
+        return torch.cat([opening, self._shape.hidden(self._ids(padded), cache)], dim=1)
 
     def _batches(self, continuations: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-        """Runs of continuations whose logits fit into one piece of memory."""
-        vocabulary = int(self._network.config.get_text_config().vocab_size)
+        """Runs of continuations, each of about four pieces of logits."""
         longest = max(map(len, continuations), default=1)
-        rows = max(1, 4 * LOGITS_AT_ONCE // (vocabulary * longest))
+        rows = max(1, 4 * self._logits_rows // longest)
         return [(start, min(start + rows, len(continuations))) for start in range(0, len(continuations), rows)]
 
-    def _forward(self, rows: list[list[int]], cache: Any, *, keep: int) -> Any:
-        options: dict[str, Any] = {
-            "input_ids": torch.tensor(rows, device=self._device),
-            "use_cache": cache is not None,
-            "output_hidden_states": keep == 1,
-            self._cache_name: cache,
-        }
-        if self._keeps:
-            options["logits_to_keep"] = keep
-        return self._network(**options)
+    def _ids(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        return torch.tensor([list(row) for row in rows], device=self._shape.device)

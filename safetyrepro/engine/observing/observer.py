@@ -12,7 +12,7 @@ from safetyrepro.engine.observing.alone import Alone
 from safetyrepro.engine.observing.side_by_side import SideBySide
 from safetyrepro.engine.observing.view import Ids, Look, View
 from safetyrepro.engine.packed import PackedShape
-from safetyrepro.engine.queued import QueuedEngine
+from safetyrepro.engine.queued import QueuedEngine, check_ids
 from safetyrepro.errors import InputError
 
 AT_ONCE: Final = 32
@@ -27,7 +27,8 @@ class Observer:
             raise InputError("Signals are read inside a model: an upstream server cannot give them.")
         shape = engine._model
         self._way = SideBySide(shape) if isinstance(shape, PackedShape) else Alone(shape)
-        self._max_length = engine.info.max_length
+        self.max_length = engine.info.max_length
+        self.vocabulary = engine.vocabulary
         self.at_once = AT_ONCE if isinstance(shape, PackedShape) else 1
         """How many items are best looked at together: one where an item's numbers shall depend on the item alone."""
 
@@ -39,13 +40,23 @@ class Observer:
         looked at in the latest call is not computed again.
 
         Raises:
-            InputError: a sequence is longer than the model takes, or log-probabilities are not finite.
+            InputError: as for `check`, or log-probabilities are not finite.
         """
-        longest = max((look.longest for look in looks), default=0)
-        if longest > self._max_length:
-            raise InputError(f"An item has {longest} tokens, the model takes {self._max_length}.")
+        for look in looks:
+            self.check(look)
         with torch.inference_mode():
             return self._way.views(looks)
+
+    def check(self, look: Look) -> None:
+        """Refuse what the model cannot be given.
+
+        Raises:
+            InputError: a sequence is longer than the model takes, or holds an id outside its vocabulary.
+        """
+        if look.longest > self.max_length:
+            raise InputError(f"An item has {look.longest} tokens, the model takes {self.max_length}.")
+        for ids in (look.context, *look.continuations):
+            check_ids(ids, self.vocabulary)
 
     def view(
         self,

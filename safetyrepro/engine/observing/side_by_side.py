@@ -6,15 +6,14 @@ likelihoods in the same place costs the output embedding alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from safetyrepro.engine.forward import read
-from safetyrepro.engine.observing.spans import read_span
-from safetyrepro.engine.observing.view import Ids, Look, Span, View
+from safetyrepro.engine.observing.spans import Asked, read_spans
+from safetyrepro.engine.observing.view import Look, Span, View
 from safetyrepro.engine.packed import PackedShape, Watched
 from safetyrepro.engine.row import PackedRow
 from safetyrepro.engine.tree import Nodes, prefix_tree
@@ -46,7 +45,7 @@ class SideBySide:
     def views(self, looks: Sequence[Look]) -> list[View]:
         """As `Observer.views`."""
         self._keep(looks)
-        spans = iter([span for piece in self._pieces(looks) for span in self._read(piece)])
+        spans = iter(self._spans(looks))
         found = []
         for look in looks:
             state = self._kept.states[look.context][0].float().cpu().numpy()
@@ -92,28 +91,17 @@ class SideBySide:
             kept.states[context], kept.entropies[context] = hidden[rows[:1]], float(entropies[path[0]])
             kept.behind[context, ids] = hidden[rows[1:]]
 
-    def _pieces(self, looks: Sequence[Look]) -> Iterator[list[tuple[_Sequence, Ids | None]]]:
-        """Runs of continuations whose logits fit into one piece of memory, or single ones."""
-        piece: list[tuple[_Sequence, Ids | None]] = []
-        rows = 0
+    def _spans(self, looks: Sequence[Look]) -> list[Span]:
+        """All continuations, in order."""
+        contexts = list(dict.fromkeys(look.context for look in looks))
+        first = {context: at for at, context in enumerate(contexts)}
+        states, asked, at = [self._kept.states[context] for context in contexts], [], len(contexts)
         for look in looks:
             for ids, support in zip(look.continuations, look.supports, strict=True):
-                if piece and rows + len(ids) > self._shape.logits_rows:
-                    yield piece
-                    piece, rows = [], 0
-                piece.append(((look.context, ids), support))
-                rows += len(ids)
-        if piece:
-            yield piece
-
-    def _read(self, piece: Sequence[tuple[_Sequence, Ids | None]]) -> list[Span]:
-        contexts = dict.fromkeys(context for (context, _), _ in piece)
-        first = {context: at for at, context in enumerate(contexts)}
-        behind = [self._kept.behind[key] for key, _ in piece]
-        outlook = read(self._shape.logits(torch.cat([*(self._kept.states[context] for context in contexts), *behind])))
-        found, at = [], len(contexts)
-        for ((context, ids), support), states in zip(piece, behind, strict=True):
-            rows = torch.tensor([first[context], *range(at, at + len(states))], device=states.device)
-            found.append(read_span(outlook, rows, ids, support))
-            at += len(states)
-        return found
+                states.append(self._kept.behind[look.context, ids])
+                rows = np.array([first[look.context], *range(at, at + len(ids) - 1)], dtype=np.int64)
+                asked.append(Asked(rows, ids, support))
+                at += len(ids) - 1
+        if not asked:
+            return []
+        return read_spans(asked, torch.cat(states), self._shape.logits, self._shape.logits_rows)
