@@ -6,10 +6,11 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import anyio.to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -31,6 +32,8 @@ MAX_BODY = 16 * 1024 * 1024
 JOIN_KEYS = ("x-irid", "x-run", "x-item", "x-request-id")
 """The only headers that reach the wire log."""
 MAX_JOIN_KEY = 256
+AT_ONCE = 128
+"""Requests that are answered at once; the others wait until a thread is free."""
 CLOSED = 503
 GONE = 499
 
@@ -43,6 +46,7 @@ def make_app(backend: Backend, find_run: Callable[[str], Run | None], served_nam
         find_run: The open run of that id, if there is one.
         served_name: What `/v1/models` lists.
     """
+    threads = anyio.CapacityLimiter(AT_ONCE)
 
     async def endpoint(request: Request) -> Response:
         run = find_run(request.path_params["run_id"])
@@ -67,7 +71,8 @@ def make_app(backend: Backend, find_run: Callable[[str], Run | None], served_nam
         try:
             try:
                 body = parse_json(await _read(request))
-                answer = await run_in_threadpool(_answer, backend, run, path, body, call)
+                asked = partial(_answer, backend, run, path, body, call)
+                answer = await anyio.to_thread.run_sync(asked, limiter=threads)
             except Refusal as refusal:
                 answer = Answer(refusal.status, refusal.body(), ())
             except ClientDisconnect:
