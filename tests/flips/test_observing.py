@@ -178,3 +178,28 @@ def test_no_room_for_an_item_is_said(packed: Tiny, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(packed.engine._model, "room", 64)  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="raise cache_mb"):
         packed.observer.view(packed.context, packed.endings)
+
+
+def test_a_model_that_scales_its_logits(tmp_path: Path) -> None:
+    from transformers import GraniteConfig, GraniteForCausalLM
+
+    folder = make_tiny_model(tmp_path / "granite")
+    config = GraniteConfig(
+        vocab_size=500,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        logits_scaling=0.05,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        GraniteForCausalLM(config).save_pretrained(folder)
+    scaled = Tiny(folder, "exact")
+    try:
+        assert not scaled.engine._model.continues()  # type: ignore[attr-defined]
+        test_likelihoods_against_a_plain_loop(scaled)
+        test_attention_and_state_against_transformers(scaled)
+    finally:
+        scaled.engine.close()
