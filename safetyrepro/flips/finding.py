@@ -166,8 +166,8 @@ def next_steps(body: Body) -> list[str]:
     if routes:
         best = routes[0]["fallback"]["signals"][0]["signal"]
         steps.append(
-            f"Save a threshold with safetyrepro flips policy; by area {kind_of(best).title} comes first here, on "
-            "the very items that its curve is drawn from."
+            f"Save a threshold with safetyrepro flips policy on the signals.csv that --out writes; by area "
+            f"{kind_of(best).title} comes first here, on the very items that its curve is drawn from."
         )
     left = max(sum(entry["left_out"].values()) for entry in entries)
     if left:

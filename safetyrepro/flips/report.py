@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,6 +102,29 @@ def build_flips(
         body["summary"] = summary_json(studies)
     result: dict[str, Any] = rounded(body)
     return result
+
+
+def signal_tables(
+    frame: pd.DataFrame, question: Question, compared: Sequence[Comparison], update: str | None = None
+) -> list[SignalTable]:
+    """The signals of every configuration that has some, as `flips policy` and `flips signals` read them.
+
+    Args:
+        frame: as `read_scores` gives it.
+        question: which models, and which signals.
+        compared: the configurations.
+        update: what the update is called; else by its models.
+    """
+    benchmarks = [comparison.old.benchmark for comparison in compared]
+    tables = []
+    for comparison in compared:
+        old, new = rows_of(frame, question.old, comparison.old), rows_of(frame, question.new, comparison.new)
+        table, _ = _signal_table(old, new, _paired(old, new, question, comparison), question, comparison)
+        if table is not None:
+            alone = benchmarks.count(comparison.old.benchmark) == 1
+            task = comparison.old.benchmark if alone else comparison.label
+            tables.append(replace(table, update=update or table.update, task=task))
+    return tables
 
 
 def _paired(old: pd.DataFrame, new: pd.DataFrame, question: Question, comparison: Comparison) -> PairedItems:

@@ -5,6 +5,7 @@ OUT/<update>/<n>-<task>/outcomes.jsonl   a score table: both versions' rows with
 OUT/<update>/<n>-<task>/run.json         what was run, the models' facts, what is undefined and why
 OUT/<update>/flips.json, flips.html      the update over its tasks
 OUT/signals.json, signals.html           every task and update together
+OUT/signals.csv                          their signals, for `flips signals`, `flips policy` and `flips route`
 ```
 """
 
@@ -17,17 +18,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetyrepro.analysis.flips.pairing import pair_items, rows_of
 from safetyrepro.analysis.flips.signals import SignalTable
 from safetyrepro.atomic import json_text, write_json, write_text, write_texts
 from safetyrepro.config import canonical_sha256, model_key
 from safetyrepro.errors import InputError
 from safetyrepro.flips.collect import Collected, collect, versions_of
-from safetyrepro.flips.item_signals import item_signals
-from safetyrepro.flips.report import Question, build_flips
+from safetyrepro.flips.report import Question, build_flips, signal_tables
 from safetyrepro.flips.scores import read_outcomes
 from safetyrepro.flips.selection import comparisons
 from safetyrepro.flips.signal_report import build_signals
+from safetyrepro.flips.signal_table import signals_csv
 from safetyrepro.flips.task import Task
 from safetyrepro.flips.update import Update
 
@@ -85,16 +85,22 @@ def run_update(
     from safetyrepro.reports.flips_page import render_flips
 
     write_texts({folder / "flips.json": json_text(body), folder / "flips.html": render_flips(body)})
-    return Finished(update, folder, body, _tables(frame, names, update.name))
+    return Finished(update, folder, body, tuple(signal_tables(frame, question, compared, update.name)))
 
 
 def write_together(finished: Sequence[Finished], out: Path, watch: Progress) -> dict[str, Any]:
-    """Write signals.json and its page over all updates, and return the first."""
+    """Write signals.json, its page and signals.csv over all updates, and return the first."""
     from safetyrepro.reports.flips_page import render_flips
 
     tables = [table for one in finished for table in one.tables]
     body = build_signals(tables, None, step=_counted(watch, "signals", len(tables)))
-    write_texts({out / "signals.json": json_text(body), out / "signals.html": render_flips(body)})
+    write_texts(
+        {
+            out / "signals.json": json_text(body),
+            out / "signals.html": render_flips(body),
+            out / "signals.csv": signals_csv(tables),
+        }
+    )
     return body
 
 
@@ -152,26 +158,6 @@ def _names(frame: pd.DataFrame) -> tuple[str, str]:
     """The versions, old first as the rows are written."""
     old, new = (str(name) for name in frame["model"].unique())
     return old, new
-
-
-def _tables(frame: pd.DataFrame, names: tuple[str, str], update: str) -> tuple[SignalTable, ...]:
-    tables = []
-    for comparison in comparisons(frame, *names):
-        old, new = rows_of(frame, names[0], comparison.old), rows_of(frame, names[1], comparison.new)
-        paired = pair_items(old, new)
-        signals, _ = item_signals(old, new, paired.items)
-        tables.append(
-            SignalTable(
-                update,
-                comparison.old.benchmark,
-                paired.items,
-                paired.clusters,
-                paired.old_right,
-                paired.new_right,
-                signals,
-            )
-        )
-    return tuple(tables)
 
 
 def _counted(watch: Progress, name: str, total: int) -> Callable[[int], None]:

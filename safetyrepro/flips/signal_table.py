@@ -6,6 +6,8 @@ is a signal (empty or NaN where undefined). A file may hold several updates and 
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +78,21 @@ def read_signal_rows(path: Path, signal: str) -> SignalRows:
     if not items:
         raise InputError(f"{path}: holds no rows.")
     return SignalRows(tuple(items), tuple(items.values()))
+
+
+def signals_csv(tables: Sequence[SignalTable]) -> str:
+    """Tables as CSV that `read_signal_tables` reads; a signal is empty where it is undefined."""
+    names = list(dict.fromkeys(name for table in tables for name in table.signals))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*TEXTS, *CORRECT, *names])
+    for table in tables:
+        for at, item in enumerate(table.items):
+            values = [float(table.signals[name][at]) if name in table.signals else np.nan for name in names]
+            right = int(table.old_right[at]), int(table.new_right[at])
+            shown = ["" if np.isnan(value) else value for value in values]
+            writer.writerow([table.update, table.task, item, table.clusters[at], *right, *shown])
+    return text.getvalue()
 
 
 def _tables(path: Path, lower: Sequence[str], only: Sequence[str]) -> list[SignalTable]:

@@ -235,6 +235,17 @@ def test_signals_of_a_score_table_are_compared(tmp_path: Path, capsys: pytest.Ca
     knows_row = next(row for row in body["signals"] if row["signal"] == "knows")
     assert knows_row["verdict"] == knows_row["label_free"]["verdict"] == "adds value"
     assert body["signal_study"]["old_correct"]["adding"] == ["knows"]
+    out, policy = tmp_path / "out", tmp_path / "policy.json"
+    code, said, _ = call(capsys, "analyze", path, "--old", "v1", "--new", "v2", "--out", out)
+    assert (code, f"Written: {out / 'signals.csv'}" in said) == (0, True)
+    code, said, err = call(
+        capsys, "policy", out / "signals.csv", "--signal", "knows", "--target-nfr", "0.1", "--out", policy
+    )
+    assert code == 0, err
+    assert "without routing 33%" in said
+    code, said, err = call(capsys, "route", policy, out / "signals.csv")
+    assert code == 0, err
+    assert f"of {len(table.items)} items, by knows" in said
 
 
 @pytest.mark.parametrize("way", ["itself", "soft link", "hard link"])

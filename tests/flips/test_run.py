@@ -19,6 +19,7 @@ from safetyrepro.errors import InputError
 from safetyrepro.flips.collect import Collected, collect, versions_of
 from safetyrepro.flips.file_task import choice_task, problem_task
 from safetyrepro.flips.run import run_update, write_together
+from safetyrepro.flips.signal_table import read_signal_tables
 from safetyrepro.flips.task import Task
 from safetyrepro.flips.trajectory import representation_drift, top_k_kl
 from safetyrepro.flips.update import Update, load_update
@@ -239,6 +240,13 @@ def test_a_run_is_kept_and_reported(
     assert "the task has no options to score" in page
     together = write_together([first], tmp_path, QUIET)
     assert len(together["updates"]) == 2
+    read = read_signal_tables([tmp_path / "signals.csv"])
+    assert [(table.update, table.task) for table in read] == [(pair.name, "choices"), (pair.name, "problems")]
+    for ours, theirs in zip(first.tables, read, strict=True):
+        assert (ours.items, ours.clusters) == (theirs.items, theirs.clusters)
+        assert ours.old_right.tolist() == theirs.old_right.tolist()
+        for name, values in ours.signals.items():
+            np.testing.assert_array_equal(theirs.signals[name], values)
     monkeypatch.setattr("safetyrepro.flips.run.versions_of", None)
     again = run_update(pair, tasks, tmp_path, QUIET, one_at_a_time=False, redact=False)
     assert again.body == first.body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +77,17 @@ def analyze(
       safetyrepro flips analyze scores.csv --old v1 --new v2 --config zero-shot --json
     """
     from safetyrepro.errors import InputError
-    from safetyrepro.flips.report import Question, build_flips
+    from safetyrepro.flips.report import Question, build_flips, signal_tables
     from safetyrepro.flips.scores import find_column, find_model, read_outcomes, right_from
     from safetyrepro.flips.selection import comparisons
+    from safetyrepro.flips.signal_table import signals_csv
     from safetyrepro.progress import progress
 
     margins = _margins(fail_on)
     if junit is not None and not margins:
         raise InputError("--junit writes the gate's verdict; name a margin with --fail-on, such as nfr=0.02.")
-    for path in report_files(out, "flips"):
+    table = None if out is None else out / "signals.csv"
+    for path in (*report_files(out, "flips"), *(() if table is None else (table,))):
         not_an_input(path, tables)
     outcomes = read_outcomes(tables)
     frame = outcomes.frame
@@ -111,7 +114,9 @@ def analyze(
         signals = all_signals or len(compared) == 1
         body = build_flips(frame, question, compared, signals=signals, step=task.update)
         task.finish(f"{len(compared)} compared")
-    return _show(body, out=out, junit=junit, as_json=as_json)
+    studied = signal_tables(frame, question, compared) if table is not None and signals else []
+    more = {table: signals_csv(studied)} if table is not None and studied else {}
+    return _show(body, out=out, more=more, junit=junit, as_json=as_json)
 
 
 def _margins(given: Sequence[str]) -> dict[str, float]:
@@ -135,12 +140,14 @@ def _margins(given: Sequence[str]) -> dict[str, float]:
     return margins
 
 
-def _show(body: dict[str, Any], *, out: Path | None, junit: Path | None, as_json: bool) -> int:
+def _show(
+    body: dict[str, Any], *, out: Path | None, more: Mapping[Path, str], junit: Path | None, as_json: bool
+) -> int:
     from safetyrepro.flips.finding import entries_of, gate_sentence, next_steps
 
     entries = entries_of(body)
     several = len(entries) > 1
-    paths = write_report(body, out, "flips")
+    paths = write_report(body, out, "flips", more)
     gates = [
         (e["config"], gate, gate_sentence(gate, e["config"] if several else "")) for e in entries for gate in e["gates"]
     ]

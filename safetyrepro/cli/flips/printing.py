@@ -59,13 +59,16 @@ def report_files(out: Path | None, name: str) -> list[Path]:
     return [] if out is None else [out / f"{name}.json", out / f"{name}.html"]
 
 
-def write_report(body: Mapping[str, Any], out: Path | None, name: str) -> list[Path]:
-    """Write NAME.json and NAME.html to a folder where one is given, and return their paths."""
+def write_report(
+    body: Mapping[str, Any], out: Path | None, name: str, more: Mapping[Path, str] | None = None
+) -> list[Path]:
+    """Write NAME.json and NAME.html to a folder where one is given, with `more` texts, and return their paths."""
     paths = report_files(out, name)
     if not paths:
         return []
     from safetyrepro.atomic import json_text, write_texts
     from safetyrepro.reports.flips_page import render_flips
 
-    write_texts({paths[0]: json_text(body), paths[1]: render_flips(body)})
-    return paths
+    texts = {paths[0]: json_text(body), paths[1]: render_flips(body), **(more or {})}
+    write_texts(texts)
+    return list(texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from safetyrepro.cli.outputs import OutFolder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from safetyrepro.flips.run import Finished
     from safetyrepro.flips.task import Task
     from safetyrepro.flips.update import Update
 
@@ -99,8 +101,27 @@ def run(
         click.echo(f"\n{one.update.name}")
         print_update(one.body)
         click.echo(f"Written: {one.folder / 'flips.html'}")
-    click.echo(f"Written: {out / 'signals.html'}")
-    click.echo(f"Next: open {out / 'signals.html'}; safetyrepro flips analyze reads each outcomes.jsonl again.")
+    for name in ("signals.html", "signals.csv"):
+        click.echo(f"Written: {out / name}")
+    click.echo(f"Next: open {out / 'signals.html'}{_routing(done, out)}.")
+
+
+def _routing(done: Sequence[Finished], out: Path) -> str:
+    """How to save a threshold for the first task that has flips enough, if one has."""
+    from safetyrepro.flips.finding import entries_of
+
+    several = sum(len(one.tables) for one in done) > 1
+    for one in done:
+        tables = {table.task: table for table in one.tables}
+        for entry in entries_of(one.body):
+            table = tables.get(entry["benchmark"]) or tables.get(entry["config"])
+            if table is not None and entry["fallback"] and entry["fallback"]["reason"] is None:
+                words = ["flips", "policy", str(out / "signals.csv")]
+                words += ["--update", table.update, "--task", table.task] if several else []
+                words += ["--signal", entry["fallback"]["signals"][0]["signal"]]
+                words += ["--target-nfr", f"{table.negative.mean() / 2:.2g}", "--out", str(out / "policy.json")]
+                return f"; to route by the signal whose curve comes first: safetyrepro {shlex.join(words)}"
+    return "; safetyrepro flips analyze reads each outcomes.jsonl again"
 
 
 def _updates(pair: Sequence[str], files: Sequence[Path], old_quant: str, new_quant: str) -> list[Update]:
