@@ -33,15 +33,16 @@ class HeldKeys(Cache):
         """Of keys and values of all layers, once a token has gone through the model."""
         return sum(layer.bytes_per_token for layer in self.held)
 
-    def expect(self, fed: torch.Tensor, rows: int) -> None:
+    def expect(self, fed: torch.Tensor, rows: int, most: int) -> None:
         """Take the first tokens of the next forward pass as tails' tokens.
 
         Args:
             fed: At which place of each tail.
             rows: For how many tails to make room.
+            most: How many tokens the longest of them may come to hold.
         """
         for layer in self.held:
-            layer.fed, layer.rows = fed, rows
+            layer.fed, layer.rows, layer.most = fed, rows, most
 
     def keep(self, still: int, moved: torch.Tensor, spare: int) -> None:
         """Hold the first `still` slots, those at `moved` behind them, and room for about `spare` more."""
@@ -65,6 +66,12 @@ class HeldKeys(Cache):
             for buffer in layer.tails:
                 buffer[target] = buffer[source]
 
+    def give_back(self, stems: int, tails: int) -> None:
+        """Free the room behind the first `stems` stems and `tails` tails, where that is most of it."""
+        for layer in self.held:
+            layer.stems = _fewer(layer.stems, stems)
+            layer.tails = _fewer(layer.tails, tails)
+
     def forget(self) -> None:
         """Free the room of all stems and tails."""
         for layer in self.held:
@@ -81,7 +88,7 @@ class HeldLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.fed = torch.empty(0, dtype=torch.long)
-        self.rows = 0
+        self.rows = self.most = 0
         self.stems: tuple[torch.Tensor, ...] = ()
         """Keys and values, each (rows, heads, tokens, width); empty where there are none."""
         self.tails: tuple[torch.Tensor, ...] = ()
@@ -107,7 +114,7 @@ class HeldLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         states, fed = (key_states, value_states), len(self.fed)
         if fed:
             self.tails = tuple(
-                _roomy(buffer, self.rows, rounded(int(self.fed.max()) + 1, TAIL), state)
+                _roomy(buffer, self.rows, self._tokens(), state)
                 for buffer, state in zip(self.tails or (None, None), states, strict=True)
             )
             rows = torch.arange(fed, device=self.fed.device)
@@ -117,6 +124,12 @@ class HeldLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.keys = self._filled(self.keys, key_states[:, :, fed:], before)
         self.values = self._filled(self.values, value_states[:, :, fed:], before)
         return self.keys[:, :, : self._held], self.values[:, :, : self._held]
+
+    def _tokens(self) -> int:
+        """How many tokens of tails to have room for; in steps that grow, since every one copies them all."""
+        needed = rounded(int(self.fed.max()) + 1, TAIL)
+        held = self.tails[0].shape[2] if self.tails else 0
+        return held if needed <= held else max(needed, min(rounded(held + held // 4, TAIL), rounded(self.most, TAIL)))
 
     def keep(self, still: int, moved: torch.Tensor, spare: int) -> None:
         """As `HeldKeys.keep`."""
@@ -170,13 +183,17 @@ def _copy(held: torch.Tensor, like: torch.Tensor, room: int) -> torch.Tensor:
     return grown
 
 
+def _fewer(buffers: tuple[torch.Tensor, ...], rows: int) -> tuple[torch.Tensor, ...]:
+    """`buffers` with their first rows alone, where those are at most half of them."""
+    return tuple(buffer[:rows].clone() if 2 * rows <= buffer.shape[0] else buffer for buffer in buffers)
+
+
 def _roomy(buffer: torch.Tensor | None, rows: int, tokens: int, like: torch.Tensor) -> torch.Tensor:
-    """A buffer with room for `rows` of `tokens`, with all that `buffer` held; unwritten places are zero."""
+    """A buffer with room for `rows` of `tokens`, with what the first `rows` of `buffer` held; other places are zero."""
     held = (0, 0) if buffer is None else (buffer.shape[0], buffer.shape[2])
     if buffer is not None and held[0] >= rows and held[1] >= tokens:
         return buffer
-    shape = (max(held[0], rows), like.shape[1], max(held[1], tokens), like.shape[3])
-    grown = like.new_zeros(shape)
+    grown = like.new_zeros((rows, like.shape[1], max(held[1], tokens), like.shape[3]))
     if buffer is not None:
-        grown[: held[0], :, : held[1]] = buffer
+        grown[: held[0], :, : held[1]] = buffer[:rows]
     return grown

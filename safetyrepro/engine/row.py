@@ -87,7 +87,7 @@ class PackedRow:
         ends = np.array([tail.stem.node for tail in self._tails], dtype=np.int64)
         positions = np.concatenate([tree.depths[ends] + 1 + places, tree.depths[nodes]])
         device = self._shape.device
-        self._keys.expect(torch.from_numpy(places).to(device), int(self._claimed[2]))
+        self._keys.expect(torch.from_numpy(places).to(device), int(self._claimed[2]), int(self._claimed[3]))
         tokens = np.concatenate([np.array(said, dtype=np.int64), tree.tokens[nodes]])
         for tail in self._tails:
             tail.length += 1
@@ -127,6 +127,11 @@ class PackedRow:
         if not self._tails:
             self._keys.forget()
             self._claimed = np.zeros(4, dtype=np.int64)
+            return
+        rows = np.array([rounded(len(self._stems), ROWS), rounded(len(self._tails), ROWS)])
+        if (2 * rows <= self._claimed[[0, 2]]).any():
+            self._keys.give_back(*rows.tolist())
+            self._claimed[[0, 2]] = np.where(2 * rows <= self._claimed[[0, 2]], rows, self._claimed[[0, 2]])
 
     def drop(self, ahead: Sequence[int], *, must: bool) -> None:
         """Give up the slots that neither the nodes `ahead` nor the generations look at.

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from safetyrepro.config import ModelSpec, model_key
 from safetyrepro.engine import Decoding, Engine, Generated, GenerateRequest, Scored, ScoreRequest, load
+from safetyrepro.engine.held import ROWS, HeldKeys
 from safetyrepro.engine.shared import SharedEngine
 from safetyrepro.engine.tree import prefix_tree
 from safetyrepro.errors import InputError
@@ -131,6 +132,30 @@ def test_long_generations_look_back_like_exact_ones(pairs: dict[str, Pair], fami
     found, expected = pairs[family].shared.answer((), asks)[1], pairs[family].exact.answer((), asks)[1]
     for ours, theirs in zip(found, expected, strict=True):
         same(ours, theirs)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_long_answer_keeps_no_room_of_short_ones(
+    pairs: dict[str, Pair], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, rows = pairs[family], []
+    give_back = HeldKeys.give_back
+
+    def watched(keys: HeldKeys, stems: int, tails: int) -> None:
+        before = len(keys.held[0].tails[0])
+        give_back(keys, stems, tails)
+        rows.append((before, len(keys.held[0].tails[0])))
+
+    monkeypatch.setattr(HeldKeys, "give_back", watched)
+    prompts = [prompt for prompt, _ in items(30)]
+    lengths = [96 if number in {3, 20} else 4 + number % 3 for number in range(30)]
+    asked = [GenerateRequest(prompt, Decoding(max_tokens=most)) for prompt, most in zip(prompts, lengths, strict=True)]
+    for ours, theirs in zip(
+        pair.shared.answer(generations=asked, memo=False)[1], pair.exact.answer((), asked)[1], strict=True
+    ):
+        same(ours, theirs)
+    assert rows[0][0] >= 24
+    assert rows[-1][1] == ROWS
 
 
 @pytest.mark.parametrize("family", FAMILIES)
