@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from safetyrepro.analysis.cells import own_cells
 from safetyrepro.errors import InputError
-from safetyrepro.tables import read_rows, read_table
+from safetyrepro.stability.source import Scores, benchmark_grids, read_scores
+from safetyrepro.tables import read_rows
 
 MODEL_COLUMNS = ("model", "name", "model_name")
 VERDICT_COLUMNS = frozenset({"judge", "item_id", "order", "verdict"})
@@ -63,7 +67,7 @@ class Sources:
     names: list[tuple[Path, list[tuple[str, Mapping[str, str]]]]] = field(default_factory=list)
     """Names tables: a path and its rows, each with its place and a model's name by table."""
     ignored: list[str] = field(default_factory=list)
-    """Files below a folder that are none of these, in words."""
+    """Files below a folder that are none of these, and cells of a run that have not ended, in words."""
 
 
 def read_sources(paths: Iterable[Path]) -> Sources:
@@ -112,9 +116,8 @@ def _read_folder(
     folder: Path, found: Sources, plain: list[tuple[Path, list[str], list[tuple[str, Mapping[str, Any]]]]]
 ) -> None:
     before = len(found.tables) + len(found.verdicts) + len(plain)
-    records = sorted(folder.glob("cells/*/records.parquet"))
-    if records:
-        found.tables.append(_from_records(folder, records))
+    if (folder / "experiment.json").is_file() or any(folder.glob("cells/*/records.parquet")):
+        _read_run(folder, found)
         return
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.name.startswith("samples_"):
@@ -138,12 +141,7 @@ def _read_file(
         found.verdicts.append(path)
         return True
     if set(columns) >= SCORE_TABLE_COLUMNS:
-        frame = read_table(path).frame
-        scored: dict[tuple[str, str], list[float]] = {}
-        for model, benchmark, score in zip(frame["model"], frame["benchmark"], frame["score"], strict=True):
-            if not math.isnan(score):
-                scored.setdefault((model, benchmark), []).append(score)
-        found.tables.append(_long(path.stem, path, {key: sum(values) / len(values) for key, values in scored.items()}))
+        found.tables.append(_long(path.stem, path, _cell_means(read_scores(path))))
         return True
     rows = list(lazily)
     key = next((column for name in MODEL_COLUMNS for column in columns if column.casefold() == name), None)
@@ -235,17 +233,29 @@ def _model_of(path: Path, body: Mapping[str, Any]) -> str:
     raise InputError(f"{path}: does not say which model was run (model_name, config.model_args); add model_name.")
 
 
-def _from_records(folder: Path, files: list[Path]) -> ResultTable:
-    from safetyrepro.records import read_records
-
-    sums: dict[tuple[str, str], list[float]] = {}
-    for path in files:
-        for record in read_records(path):
-            if record.score is not None:
-                sums.setdefault((record.model or "", record.benchmark), []).append(record.score)
-    if not sums:
+def _read_run(folder: Path, found: Sources) -> None:
+    scores = read_scores(folder)
+    means = _cell_means(scores)
+    if not means:
         raise InputError(f"{folder}: no record holds a score; run the experiment to its end.")
-    return _long(folder.name, folder, {key: sum(values) / len(values) for key, values in sums.items()})
+    found.tables.append(_long(folder.name, folder, means))
+    found.ignored += [f"{folder.name}: cell {name} has not ended" for name in scores.unfinished]
+
+
+def _cell_means(scores: Scores) -> dict[tuple[str, str], float]:
+    """By model and benchmark the mean of its cells' scores, each weighted by its items that hold one.
+
+    Cells are scored as `grid` scores them: by parity where the benchmark is ranked so, which is taken before any mean
+    over cells, since cells that lean to opposite sides are no fair model.
+    """
+    means: dict[tuple[str, str], float] = {}
+    for grid in benchmark_grids(scores):
+        weights = (~np.isnan(grid.scores)).sum(axis=2)
+        cells = np.nan_to_num(own_cells(grid.scores, kind=grid.kind))
+        for model, own, weight in zip(grid.models, cells, weights, strict=True):
+            if weight.any():
+                means[model, grid.benchmark] = float(np.average(own, weights=weight))
+    return means
 
 
 def _long(name: str, path: Path, cells: Mapping[tuple[str, str], float]) -> ResultTable:

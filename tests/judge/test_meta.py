@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 from safetyrepro.cli import main
 from safetyrepro.judge.composition import load_composition
 from safetyrepro.records import write_records
+from safetyrepro.tables import records_to_table
+from tests.crosspkg.report_experiment import MODELS as STUDIED
+from tests.crosspkg.report_experiment import Shape, make
 from tests.judge.recorded import recorded
 
 MODELS = [f"m{k}" for k in range(12)]
@@ -173,6 +177,59 @@ def test_records_of_a_run_and_of_an_import(capsys: pytest.CaptureFixture[str], t
     values()[["model", "judge_score"]].to_csv(tmp_path / "scores.csv", index=False)
     body = report(capsys, tmp_path / "scores.csv", tmp_path / "run", "--factor", "safe=xstest")
     assert list(body["factor_scores"]["safe"].values()) == pytest.approx([k / 12 for k in range(12)], abs=1e-6)
+
+
+@pytest.mark.parametrize("source", ["table", "run", "import"])
+def test_crows_pairs_counts_by_the_parity_of_each_cell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str
+) -> None:
+    # Of twelve models the k-th prefers the same sentence in k of 12 pairs, and in a second cell the other one.
+    records = [
+        dataclasses.replace(recorded(f"i{item}", score, model), benchmark="crows_pairs", suite=suite)
+        for k, model in enumerate(MODELS)
+        for item in range(12)
+        for suite, score in (("helm", float(item < k)), ("lm_eval", float(item >= k)))
+    ]
+    read = tmp_path / ("crows.csv" if source == "table" else "crows")
+    if source == "table":
+        records_to_table(records).to_csv(read, index=False)
+    else:
+        place = read / ("cells/m" if source == "run" else "")
+        place.mkdir(parents=True)
+        write_records(place / "records.parquet", records)
+    values()[["model", "judge_score"]].to_csv(tmp_path / "scores.csv", index=False)
+    body = report(capsys, tmp_path / "scores.csv", read, "--factor", "fair=crows_pairs")
+    parities = [1 - abs(2 * k / 12 - 1) for k in range(12)]
+    assert list(body["factor_scores"]["fair"].values()) == pytest.approx(parities, abs=1e-6)
+
+
+def test_an_answer_that_never_came_counts_as_little_as_in_grid(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [f"{model},xstest,c,{item},{item % 2},ok" for model in MODELS for item in range(4)]
+    rows += [f"{model},xstest,c,4,0,error" for model in MODELS]
+    (tmp_path / "scored.csv").write_text("model,benchmark,config_id,item_id,score,status\n" + "\n".join(rows) + "\n")
+    values()[["model", "judge_score"]].to_csv(tmp_path / "scores.csv", index=False)
+    body = report(capsys, tmp_path / "scores.csv", tmp_path / "scored.csv", "--factor", "safe=xstest")
+    assert set(body["factor_scores"]["safe"].values()) == {0.5}
+
+
+def test_a_run_gives_only_the_cells_that_its_plan_holds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", Shape(benchmarks=("bbq",), failed=False))
+    pd.DataFrame({"model": STUDIED, "judge_score": [1.0, 2.0]}).to_csv(tmp_path / "scores.csv", index=False)
+    before = report(capsys, tmp_path / "scores.csv", folder, "--factor", "fair=bbq")
+    stray = [recorded(f"i{item}", 1.0, STUDIED[0]) for item in range(500)]
+    (folder / "cells" / "stray").mkdir()
+    write_records(
+        folder / "cells" / "stray" / "records.parquet",
+        [dataclasses.replace(record, benchmark="bbq") for record in stray],
+    )
+    (folder / "cells" / "unrun").mkdir()
+    plan = json.loads((folder / "experiment.json").read_text())
+    (folder / "experiment.json").write_text(json.dumps(plan | {"cells": [*plan["cells"], "unrun"]}))
+    after = report(capsys, tmp_path / "scores.csv", folder, "--factor", "fair=bbq")
+    assert after["factor_scores"] == before["factor_scores"]
+    assert (before["ignored"], after["ignored"]) == ([], ["made: cell unrun has not ended"])
 
 
 def test_names_join_tables_and_leave_out_what_they_do_not_list(
