@@ -20,6 +20,8 @@ MAX_VALUE = 1 << 28
 """Characters of the largest single value that is read: 256 M."""
 _TAIL = 16
 """An error this near the buffer's end may come from a value that goes on behind it."""
+_CUT = 2
+"""A number this near the buffer's end may go on behind it: `1e-` is read as 1 until a digit follows."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -69,8 +71,7 @@ class JsonStream:
                 if isinstance(error, json.JSONDecodeError) and self._may_go_on(error) and self._grow(self._unread()):
                     continue
                 self._wrong(f"no JSON ({_reason(error)})" if not self._ended else f"cut short or no JSON ({error})")
-            # A number that ends with the buffer may have further digits.
-            if end == len(self._buffer) and self._grow(CHUNK):
+            if isinstance(value, int | float) and end >= len(self._buffer) - _CUT and self._grow(CHUNK):
                 continue
             self._at = end
             return value
@@ -129,20 +130,22 @@ class JsonStream:
         return max(CHUNK, len(self._buffer) - self._at)
 
     def _grow(self, size: int) -> bool:
-        """Read about `size` bytes more; False at the end of the file."""
+        """Read about `size` bytes more, and let go of what was taken; False, and no change, at the end of the file."""
         if self._ended:
             return False
-        self._before += self._at
-        self._buffer, self._at = self._buffer[self._at :], 0
-        if len(self._buffer) > MAX_VALUE:
+        if len(self._buffer) - self._at > MAX_VALUE:
             self._wrong(f"one value is larger than {MAX_VALUE >> 20} MB")
         chunk = self._stream.read(size)
         try:
-            self._buffer += self._decoder.decode(chunk, final=not chunk)
+            text = self._decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             self._wrong(f"no UTF-8 (byte {error.object[error.start]:#04x})")
         self._ended = not chunk
-        return bool(chunk)
+        if self._ended:
+            return False
+        self._before += self._at
+        self._buffer, self._at = self._buffer[self._at :] + text, 0
+        return True
 
     def _wrong(self, what: str) -> NoReturn:
         raise InputError(f"{self._path}, at character {self._before + self._at}: {what}.")

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from safetyrepro.cli.imports import import_
-from safetyrepro.crosspkg.importers.json_stream import JsonStream
+from safetyrepro.crosspkg.importers.json_stream import CHUNK, JsonStream
 from safetyrepro.crosspkg.importers.reading import iterate_rows, opened
 from safetyrepro.errors import InputError
 from tests.crosspkg.importers.importing import imported, metrics, summary, write_json, write_lines
@@ -196,15 +196,35 @@ def test_an_out_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> Non
     assert [one.name for one in out.iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.parametrize("text", ['{"a": [1, NaN, -Infinity, 1e400], "b": "x"}', ' {"a":{}, "b":[]} ', "{ }"])
-def test_a_stream_gives_what_a_parser_gives(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetyrepro.crosspkg.importers.json_stream.CHUNK", 1)
+@pytest.mark.parametrize("chunk", range(1, 6))
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": [1, NaN, -Infinity, 1e400], "b": "x"}',
+        ' {"a":{}, "b":[]} ',
+        "{ }",
+        '{"a":1.5,"b":-0.25e-10,"c":1E+5,"d":12e3,"e":0}',
+    ],
+)
+def test_a_stream_gives_what_a_parser_gives(
+    text: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyrepro.crosspkg.importers.json_stream.CHUNK", chunk)
     path = tmp_path / "a.json"
     path.write_text(text)
     with opened(path) as stream:
         values = JsonStream(stream, path)
         found = {key: values.value() for key in values.members()}
     assert repr(found) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("number", ["1.5", "1e-5", "-2.5E+10"])
+def test_a_number_may_be_cut_anywhere_by_the_end_of_what_was_read(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for kept in range(1, len(number) + 1):
+        path.write_text("[" + " " * (CHUNK - 1 - kept) + number + "," + number + "]")
+        with opened(path) as stream:
+            assert list(JsonStream(stream, path).array()) == [float(number)] * 2
 
 
 def test_rows_over_several_lines_are_rows(tmp_path: Path) -> None:
