@@ -108,10 +108,12 @@ def run_cell(
         with _as_failure(site.suite):
             job = adapters.get(site.suite).translate(cell)
     except SuiteFailure as failure:
+        _clear(site.folder)
         _settle(site.folder, _facts(cell, site, 0, "failed", str(failure), (), None, None), [])
         progress.say(f"{site.folder.name}: FAILED\n{failure}")
         return
     if isinstance(job, Absent):
+        _clear(site.folder)
         _settle(site.folder, _facts(cell, site, 0, "absent", job.reason, (), None, None), [])
         progress.say(f"{site.folder.name}: absent: {job.reason}")
         return
@@ -159,8 +161,7 @@ def _run_once(
     if before is not None and before.state == "done" and before.job_sha256 == job_sha256:
         progress.say(f"{name}: done before, kept")
         return True
-    if folder.exists():
-        shutil.rmtree(folder)
+    _clear(folder)
     task = progress.task(name, job.expected_requests)
     started = time.monotonic()
     try:
@@ -288,6 +289,12 @@ def _facts(
         repeat=repeat,
         start=site.start,
     )
+
+
+def _clear(folder: Path) -> None:
+    """Take away what an earlier run left, so that none of it is taken for this one's."""
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def _settle(folder: Path, facts: CellFacts, records: list[Record]) -> None:

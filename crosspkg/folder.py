@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -221,6 +221,82 @@ def load_experiment(folder: Path) -> Experiment:
     Raises:
         InputError: no experiment there, or a file of it cannot be read.
     """
+    plan = _read_plan(folder)
+    cells: list[CellOutcome] = []
+    unfinished: list[str] = []
+    for cell in plan.cells:
+        facts = read_cell(cell)
+        if facts is None:
+            unfinished.append(cell.name)
+            continue
+        if facts.state != "done":
+            cells.append(CellOutcome(facts, (), _wire(cell)))
+            continue
+        records = _records(cell)
+        repeats, again, missing = _read_repeats(cell, facts, plan.repeats)
+        unfinished += missing
+        cells.append(CellOutcome(facts, (*records, *again), _wire(cell), repeats))
+    if plan.cells and not cells:
+        held = len(plan.cells)
+        raise InputError(f"{folder}: none of its {held} cells has ended; run `safetyrepro anchor run` again.")
+    return Experiment(
+        plan.configs, plan.models, plan.suites, plan.versions, tuple(cells), tuple(unfinished), plan.starts
+    )
+
+
+def finished_cells(folder: Path) -> list[Path]:
+    """The folders of an experiment's cells that are done, in the plan's order.
+
+    Raises:
+        InputError: no experiment there, or a file of it cannot be read.
+    """
+    found = [(cell, read_cell(cell)) for cell in _read_plan(folder).cells]
+    return [cell for cell, facts in found if facts is not None and facts.state == "done"]
+
+
+def counted_files(folder: Path) -> list[Path]:
+    """The Parquet files below a folder that count, sorted.
+
+    Of an experiment, wherever below it lies, those are the records that `load_experiment` reads: of the plan's cells
+    that are done, and of their repeats by the same job. Whatever else an earlier run left there does not count. Of a
+    cell it is the same, and outside of experiments every `*.parquet` counts.
+
+    Raises:
+        InputError: a file of an experiment is missing or cannot be read.
+    """
+    return sorted(_counted(folder))
+
+
+def _counted(folder: Path) -> Iterator[Path]:
+    if (folder / "experiment.json").is_file():
+        for cell in finished_cells(folder):
+            yield from _counted(cell)
+    elif (facts := read_cell(folder)) is not None:
+        if facts.state == "done":
+            yield from (_records_path(one) for one in (folder, *repeats_done(folder, facts)))
+    else:
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                yield from _counted(entry)
+            elif entry.name.endswith(".parquet"):
+                yield entry
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What `experiment.json` holds."""
+
+    configs: tuple[ConfigInfo, ...]
+    models: tuple[ModelFacts, ...]
+    suites: tuple[SuiteFacts, ...]
+    versions: Mapping[str, str]
+    cells: tuple[Path, ...]
+    """The planned cells' folders."""
+    repeats: int
+    starts: Mapping[str, Start]
+
+
+def _read_plan(folder: Path) -> _Plan:
     path = folder / "experiment.json"
     if not path.is_file():
         raise InputError(f"{folder}: holds no experiment.json; name a folder that `safetyrepro anchor run` wrote.")
@@ -249,26 +325,11 @@ def load_experiment(folder: Path) -> Experiment:
         starts = parse_starts(body.get("starts", {}))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not an experiment of this version ({_said(error)}).") from None
-    cells: list[CellOutcome] = []
-    unfinished: list[str] = []
     for name in names:
         if Path(name).name != name or name in {".", ".."}:
             raise InputError(f"{path}: cell {name!r} is no plain folder name.")
-        cell = folder / "cells" / name
-        facts = read_cell(cell)
-        if facts is None:
-            unfinished.append(name)
-            continue
-        if facts.state != "done":
-            cells.append(CellOutcome(facts, (), _wire(cell)))
-            continue
-        records = _records(cell)
-        repeats, again, missing = _read_repeats(cell, facts, planned)
-        unfinished += missing
-        cells.append(CellOutcome(facts, (*records, *again), _wire(cell), repeats))
-    if names and not cells:
-        raise InputError(f"{folder}: none of its {len(names)} cells has ended; run `safetyrepro anchor run` again.")
-    return Experiment(configs, models, suites, versions, tuple(cells), tuple(unfinished), starts)
+    cells = tuple(folder / "cells" / name for name in names)
+    return _Plan(configs, models, suites, versions, cells, planned, starts)
 
 
 def _said(error: Exception) -> str:
@@ -327,11 +388,15 @@ def _read_repeats(
     return repeats, tuple(records), missing
 
 
-def _records(folder: Path) -> tuple[Record, ...]:
+def _records_path(folder: Path) -> Path:
     path = folder / "records.parquet"
     if not path.exists():
         raise InputError(f"{path}: {_GONE}")
-    records = tuple(read_records(path))
+    return path
+
+
+def _records(folder: Path) -> tuple[Record, ...]:
+    records = tuple(read_records(_records_path(folder)))
     _check_wire(folder / "wire.jsonl", records)
     return records
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetyrepro.crosspkg.folder import counted_files
 from safetyrepro.crosspkg.importers.scoring import METRIC
 from safetyrepro.errors import InputError
 from safetyrepro.records import SCHEMA_VERSION, Candidate, Record
@@ -17,14 +18,14 @@ BATCH = 8192
 
 
 def record_files(folder: Path) -> list[Path]:
-    """The records files of a run, an import or any folder of them; a single file stands for itself.
+    """The records files of a run, an import or any folder of them that count; a single file stands for itself.
 
     Raises:
         InputError: there are none, or one has another schema version.
     """
     if not folder.exists():
         raise InputError(f"{folder}: no such folder; name one that a run or an import wrote.")
-    found = [folder] if folder.is_file() else sorted(folder.rglob("*.parquet"))
+    found = [folder] if folder.is_file() else counted_files(folder)
     files = [path for path in found if _is_records(path)]
     if not files:
         raise InputError(f"{folder}: holds no records; name a folder that a run or an import wrote.")

@@ -16,6 +16,7 @@ def open_side(path: Path) -> Side:
     Raises:
         InputError: there is nothing of the kind at `path`, or it holds several cells.
     """
+    from safetyrepro.crosspkg.folder import finished_cells
     from safetyrepro.crosspkg.sides.recorded import read_recorded, side_of
     from safetyrepro.crosspkg.sides.wireset import read_wireset
     from safetyrepro.records import read_records
@@ -28,9 +29,11 @@ def open_side(path: Path) -> Side:
         if path.suffix.lower() not in _ENDINGS:
             raise InputError(f"{path}: a wire set ends in .jsonl, a folder of records holds .parquet.")
         return read_wireset(path)
-    if any(path.glob("*.parquet")):
+    planned = (path / "experiment.json").is_file()
+    if not planned and any(path.glob("*.parquet")):
         return read_recorded(path)
-    done = sorted(found.parent for found in path.glob("cells/*/records.parquet"))
+    found = finished_cells(path) if planned else [one.parent for one in path.glob("cells/*/records.parquet")]
+    done = sorted(found)
     if len(done) == 1:
         return read_recorded(done[0])
     if done:

@@ -38,9 +38,11 @@ def read_recorded(folder: Path) -> Side:
     """Read a folder that holds `*.parquet` records, and `wire.jsonl` where there is one; a cell with its repeats.
 
     Raises:
-        InputError: the records are of several cells, or a file cannot be read.
+        InputError: the records are of several cells, the cell is not done, or a file cannot be read.
     """
     facts = read_cell(folder)
+    if facts is not None and facts.state != "done":
+        raise InputError(f"{folder / 'cell.json'}: state is {facts.state!r}; name a cell that is 'done'.")
     folders = [folder, *(() if facts is None else repeats_done(folder, facts))]
     records = [record for one in folders for file in sorted(one.glob("*.parquet")) for record in read_records(file)]
     wires = [wire for one in folders if (wire := one / "wire.jsonl").is_file()]

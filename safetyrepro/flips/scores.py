@@ -144,13 +144,13 @@ def _from_folder(folder: Path) -> Outcomes:
 
 
 def _records(folder: Path) -> tuple[list[Record], tuple[str, ...]]:
-    """A run's records as its plan lists them, or those of all records files below a folder."""
-    if (folder / "experiment.json").is_file():
-        from safetyrepro.crosspkg.folder import load_experiment
+    """A run's records as its plan lists them, or those of all records files below a folder that count."""
+    from safetyrepro.crosspkg.folder import counted_files, load_experiment
 
+    if (folder / "experiment.json").is_file():
         experiment = load_experiment(folder)
         return [record for cell in experiment.cells for record in cell.records], experiment.unfinished
-    return [record for path in sorted(folder.rglob("*.parquet")) for record in read_records(path)], ()
+    return [record for path in counted_files(folder) for record in read_records(path)], ()
 
 
 def _model_names(records: Sequence[Record]) -> list[str]:

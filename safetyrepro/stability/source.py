@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 CHANCE: Mapping[str, float] = {"bbq": 1 / 3, "toxigen": 1 / 2, "xstest": 1 / 2}
 """Expected score of a guess where it is the same for every item; elsewhere a run's folder or a `chance` column says."""
-_RECORD_FILES = "*.parquet"
 
 
 @dataclass(frozen=True)
@@ -142,16 +141,17 @@ def _metrics_apart(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _records(folder: Path) -> Scores:
-    """Read the score columns of every records file below `folder`, and nothing else of them."""
+    """Read the score columns of every records file below `folder` that counts, and nothing else of them."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from safetyrepro.crosspkg.folder import counted_files
     from safetyrepro.records import SCHEMA_VERSION
 
     columns = list(records_to_table([]).columns)
     tables = []
-    for path in sorted(folder.rglob(_RECORD_FILES)):
+    for path in counted_files(folder):
         try:
             file = pq.ParquetFile(path)
         except (OSError, pa.ArrowException) as error:

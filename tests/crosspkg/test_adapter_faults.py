@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from safetyrepro import adapters
+from safetyrepro.adapters.base import Absent
 from safetyrepro.config import load_config
 from safetyrepro.crosspkg.experiment import Plan, run_experiment
+from safetyrepro.crosspkg.exporters.source import record_files
 from safetyrepro.progress import Progress
 from tests.crosspkg.test_experiment import write_config
 
@@ -36,3 +38,18 @@ def test_a_fault_in_an_adapter_fails_its_cell_alone(
     assert found[failing]["state"] == "failed"
     for part in (failing, "its adapter failed", "KeyError", "a task that nobody named", Path(__file__).name, "line "):
         assert part in found[failing]["reason"]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "absent"])
+def test_a_cell_that_is_no_longer_done_leaves_nothing_of_its_earlier_run(
+    outcome: str, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(write_config(tmp_path, tiny_model, arms=["matched"], suites=["native", "lm_eval"]))
+    run_experiment(Plan((config,), tmp_path / "out"), Progress(None))
+    assert len(record_files(tmp_path / "out")) == 2
+    again = broken if outcome == "failed" else lambda _: Absent("no such task any more")
+    monkeypatch.setattr(adapters.get("lm_eval"), "translate", again)
+    run_experiment(Plan((config,), tmp_path / "out"), Progress(None))
+    (cell,) = (tmp_path / "out" / "cells").glob("*lm_eval*")
+    assert json.loads((cell / "cell.json").read_text())["state"] == outcome
+    assert [path.name for path in cell.iterdir()] == ["cell.json"]
