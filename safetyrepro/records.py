@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,23 @@ def arrow_schema() -> pa.Schema:
     return pa.schema(columns, metadata={"safetyrepro.schema": SCHEMA_VERSION})
 
 
+def wrong_column(schema: pa.Schema, names: Iterable[str] | None = None) -> str | None:
+    """What keeps a Parquet file's columns from being those of records, in words; None where they are.
+
+    Args:
+        schema: the file's.
+        names: the columns that are needed; all of them by default.
+    """
+    held = arrow_schema()
+    for name in held.names if names is None else names:
+        wanted, at = held.field(name).type, schema.get_field_index(name)
+        if at < 0:
+            return f"column {name!r} {'stands twice' if name in schema.names else 'is missing'}"
+        if schema.field(at).type != wanted:
+            return f"column {name!r} is {schema.field(at).type}, it should be {wanted}"
+    return None
+
+
 def write_records(path: Path, records: list[Record]) -> None:
     """Write records as Parquet (zstd), atomically."""
     import pyarrow as pa
@@ -142,7 +160,7 @@ def read_records(path: Path) -> list[Record]:
     """Read one Parquet file of records.
 
     Raises:
-        InputError: no Parquet file, or another schema version.
+        InputError: no Parquet file, another schema version, or columns that are not those of records.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -154,8 +172,10 @@ def read_records(path: Path) -> list[Record]:
     version = (table.schema.metadata or {}).get(b"safetyrepro.schema", b"none").decode()
     if version != SCHEMA_VERSION:
         raise InputError(f"{path}: records schema is {version!r}, this version reads {SCHEMA_VERSION!r}.")
+    if (wrong := wrong_column(table.schema)) is not None:
+        raise InputError(f"{path}: not a records file ({wrong}).")
     records = []
-    for row in table.to_pylist():
+    for row in table.select(arrow_schema().names).to_pylist():
         row["wire_ids"] = tuple(row["wire_ids"])
         row["gold"] = tuple(row["gold"])
         row["candidates"] = tuple(Candidate(**candidate) for candidate in row["candidates"])

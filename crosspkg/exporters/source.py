@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from safetyrepro.crosspkg.folder import counted_files
 from safetyrepro.crosspkg.importers.scoring import METRIC
 from safetyrepro.errors import InputError
-from safetyrepro.records import SCHEMA_VERSION, Candidate, Record
+from safetyrepro.records import SCHEMA_VERSION, Candidate, Record, wrong_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ def record_files(folder: Path) -> list[Path]:
     """The records files of a run, an import or any folder of them that count; a single file stands for itself.
 
     Raises:
-        InputError: there are none, or one has another schema version.
+        InputError: there are none, or one has another schema version or columns that are not those of records.
     """
     if not folder.exists():
         raise InputError(f"{folder}: no such folder; name one that a run or an import wrote.")
@@ -43,6 +43,8 @@ def _is_records(path: Path) -> bool:
     version = (schema.metadata or {}).get(b"safetyrepro.schema", b"").decode()
     if version and version != SCHEMA_VERSION:
         raise InputError(f"{path}: records schema is {version!r}, this version reads {SCHEMA_VERSION!r}.")
+    if version and (wrong := wrong_column(schema)) is not None:
+        raise InputError(f"{path}: not a records file ({wrong}).")
     return bool(version)
 
 

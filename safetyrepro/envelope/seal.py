@@ -107,7 +107,7 @@ def parse_plan(folder: Path, content: bytes) -> Plan:
     """The plan in canonical JSON.
 
     Raises:
-        InputError: it is no plan, or not canonical.
+        InputError: it is no plan, not canonical, or at odds with itself.
     """
     try:
         plan = Plan.model_validate_json(content)
@@ -117,6 +117,14 @@ def parse_plan(folder: Path, content: bytes) -> Plan:
         raise InputError(f"{folder / PLAN}: {field or 'content'}: {first['msg']}; it is no sealed plan.") from None
     if plan.canonical() != content:
         raise InputError(f"{folder / PLAN}: is not the canonical JSON of a plan (RFC 8785); it was written by hand.")
+    models, benchmarks = [model.name for model in plan.models], [one.name for one in plan.benchmarks]
+    for number, shard in enumerate(plan.shards):
+        for field, named, held in (("model", shard.model, models), ("benchmark", shard.benchmark, benchmarks)):
+            if named not in held:
+                raise InputError(
+                    f"{folder / PLAN}: shards.{number}.{field} is {named!r}, its {field}s are {', '.join(held)}; "
+                    "it is no sealed plan."
+                )
     return plan
 
 

@@ -16,6 +16,7 @@ from safetyrepro.envelope.seal import PLAN, SEAL, parse_plan, sealed_bytes, stat
 from safetyrepro.errors import InputError
 from safetyrepro.plurals import counted
 from safetyrepro.progress import Progress
+from safetyrepro.records import wrong_column
 
 if TYPE_CHECKING:
     from safetyrepro.envelope.document import CellFacts, Plan, ShardFacts
@@ -178,9 +179,10 @@ def _shard(
         return 0
     if (found := file_sha256(path)) != entry.sha256:
         verdict.add(where, f"was changed: its SHA-256 is {found}, the ledger says {entry.sha256}")
-    rows = _rows(path)
-    if rows is None:
-        verdict.add(where, "is no records file")
+    try:
+        rows = _rows(path)
+    except InputError as error:
+        verdict.add(where, str(error))
         return 0
     if len(rows) != entry.rows:
         verdict.add(where, f"holds {counted(len(rows), 'row')}, the ledger says {entry.rows}")
@@ -192,15 +194,23 @@ def _are(shard: ShardFacts) -> str:
     return "is" if len(shard.cells) == 1 else "are"
 
 
-def _rows(path: Path) -> list[dict[str, Any]] | None:
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The rows' `COLUMNS`.
+
+    Raises:
+        InputError: the file holds no records; the message does not name it.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows: list[dict[str, Any]] = pq.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist()
+        with pq.ParquetFile(path) as file:
+            if (wrong := wrong_column(file.schema_arrow, COLUMNS)) is not None:
+                raise InputError(f"is no records file ({wrong})")
+            rows: list[dict[str, Any]] = file.read(columns=list(COLUMNS)).to_pylist()
     except (OSError, ValueError, pa.ArrowException):
-        return None
-    return rows if all(set(COLUMNS) <= row.keys() for row in rows) else None
+        raise InputError("is no records file") from None
+    return rows
 
 
 def _contents(

@@ -147,7 +147,7 @@ def _records(folder: Path) -> Scores:
     import pyarrow.parquet as pq
 
     from safetyrepro.crosspkg.folder import counted_files
-    from safetyrepro.records import SCHEMA_VERSION
+    from safetyrepro.records import SCHEMA_VERSION, wrong_column
 
     columns = list(records_to_table([]).columns)
     tables = []
@@ -161,6 +161,8 @@ def _records(folder: Path) -> Scores:
             continue
         if version != SCHEMA_VERSION:
             raise InputError(f"{path}: records schema is {version!r}, this version reads {SCHEMA_VERSION!r}.")
+        if (wrong := wrong_column(file.schema_arrow, [*columns, "metric"])) is not None:
+            raise InputError(f"{path}: not a records file ({wrong}).")
         tables.append(file.read(columns=[*columns, "metric"]))
     if not tables:
         raise InputError(f"{folder}: holds neither experiment.json nor a records file; name a score table or a run.")

@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from safetyrepro.crosspkg.exporters import EeeOptions, export_eee, records_frame
@@ -137,6 +138,17 @@ def test_a_table_of_scores_beside_the_plan_is_no_side_of_a_comparison(folder: Pa
     records_frame(folder).to_parquet(folder / "scores.parquet")
     with pytest.raises(InputError, match="is an experiment of"):
         open_side(folder)
+
+
+def test_records_without_a_column_are_refused_by_every_reader(tmp_path: Path) -> None:
+    path = done_cell(make(tmp_path / "made")) / "records.parquet"
+    table = pq.read_table(path)
+    (tmp_path / "bare").mkdir()
+    pq.write_table(table.drop_columns(["status"]), tmp_path / "bare" / "records.parquet")
+    spoilt = tmp_path / "bare" / "records.parquet"
+    for read in (read_scores, records_frame, lambda folder: read_outcomes([folder]), open_side):
+        with pytest.raises(InputError, match=r"records\.parquet: not a records file \(column 'status' is missing\)"):
+            read(spoilt.parent)
 
 
 def test_records_that_are_gone_are_named(folder: Path) -> None:

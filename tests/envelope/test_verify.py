@@ -10,7 +10,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import rfc8785
 
 from safetyrepro.digest import file_sha256
 from safetyrepro.envelope.ledger import LEDGER
@@ -78,6 +81,46 @@ def rewritten(folder: Path, name: str, change: Change) -> None:
             line |= {"sha256": file_sha256(path), "rows": len(read_records(path))}
         made.append(line)
     write_ledger(folder, made, seal=entries(folder)[0].seal)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "kind"),
+    [
+        ("extra", "text", "string"),
+        ("cell_id", ["x"], "list<element: string>"),
+        ("repeat", "0", "string"),
+        ("item_id", 3, "int64"),
+        ("model_sha256", None, None),
+    ],
+)
+def test_columns_of_another_kind(
+    copy: Callable[[], Path], ran: Ran, column: str, values: object, kind: str | None
+) -> None:
+    folder, name = copy(), ran.sealed.plan.shards[0].name
+    path = shard_path(folder, name)
+    table = pq.read_table(path)
+    at = table.schema.get_field_index(column)
+    spoilt = table.remove_column(at)
+    if kind is not None:
+        spoilt = spoilt.add_column(at, column, pa.array([values] * len(table)))
+    pq.write_table(spoilt, path)
+    found = told(verify(folder))
+    said = f"is {kind}, it should be " if kind else "is missing"
+    assert re.search(rf"{path.name}: is no records file \(column '{column}' {re.escape(said)}", found), found
+
+
+@pytest.mark.parametrize(("field", "held"), [("model", "tiny-0, tiny-1"), ("benchmark", "")])
+def test_a_plan_whose_shards_name_what_it_does_not_list(
+    copy: Callable[[], Path], ran: Ran, field: str, held: str
+) -> None:
+    folder = copy()
+    rewritten(folder, ran.sealed.plan.shards[1].name, lambda _: [])
+    body = json.loads((folder / PLAN).read_bytes())
+    body["shards"][1][field] = "another"
+    (folder / PLAN).write_bytes(rfc8785.dumps(body))
+    found = told(verify(folder))
+    assert "one of the two was changed" in found
+    assert f"plan.json: shards.1.{field} is 'another', its {field}s are {held}" in found
 
 
 @pytest.mark.parametrize(
@@ -198,8 +241,6 @@ def test_a_plan_sealed_anew_over_old_results(copy: Callable[[], Path], ran: Ran)
     folder = copy()
     body = json.loads((folder / PLAN).read_bytes())
     body["envelope"]["about"] = "Something else."
-    import rfc8785
-
     content = rfc8785.dumps(body)
     (folder / PLAN).write_bytes(content)
     seal = hashlib.sha256(content).hexdigest()
