@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from safetyrepro.analysis.resampling import TOLERANCE
 from safetyrepro.crosspkg.divergence.finding import CLASSES
@@ -153,6 +153,41 @@ def read_suppressions(path: Path | None) -> tuple[Acceptance, ...]:
     return accepted
 
 
+class _Known(BaseModel):
+    """A part of a report as far as a run is held to it; it may hold more."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _KnownSuite(_Known):
+    score: float | None = None
+
+
+class _KnownArm(_Known):
+    suites: dict[str, _KnownSuite]
+
+
+class _KnownClass(_Known):
+    name: str = Field(alias="class")
+
+
+class _KnownPair(_Known):
+    arm: str
+    a: str
+    b: str
+    classes: list[_KnownClass]
+
+
+class _KnownReport(_Known):
+    config_id: str
+    model: str
+    arms: dict[str, _KnownArm]
+    divergence: list[_KnownPair]
+
+
+_BASELINE = TypeAdapter(list[_KnownReport])
+
+
 def read_baseline(folder: Path | None) -> list[dict[str, Any]]:
     """report.json of an earlier run, nothing where none is named.
 
@@ -164,13 +199,19 @@ def read_baseline(folder: Path | None) -> list[dict[str, Any]]:
     path = folder / "report.json" if folder.is_dir() else folder
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-        entries = body if isinstance(body, list) else [body]
-        for entry in entries:
-            _ = entry["config_id"], entry["model"], entry["arms"].items(), entry["divergence"]
+        entries: list[dict[str, Any]] = body if isinstance(body, list) else [body]
+        _BASELINE.validate_python(entries)
     except OSError:
         raise InputError(f"--baseline {folder}: holds no report.json; name the folder of an earlier run.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not a report of this version ({error}); write it again.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(step) for step in first["loc"])
+        shown = "" if first["type"] == "missing" else f", found {repr(first['input'])[:80]}"
+        raise InputError(
+            f"{path}: {field}: {first['msg']}{shown}; it is no report of this version, write it again."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error}); write it again.") from None
     return entries
 
 

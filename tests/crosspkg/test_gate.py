@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -121,13 +123,43 @@ def test_nothing_to_compare_with_ends_with_3_and_is_no_finding(tmp_path: Path) -
     assert "Over the threshold" not in ended.output
 
 
-@pytest.mark.parametrize("body", ["", "{}", "[1]", "[{}]", '"x"'])
+@pytest.mark.parametrize("body", ["", "{}", "[1]", "[{}]", '"x"', "null", "[" * 100_000])
 def test_a_baseline_that_is_no_report_is_refused(body: str, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(body)
     with pytest.raises(InputError):
         read_baseline(tmp_path)
     with pytest.raises(InputError):
         read_baseline(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("arms",), {"matched": {}}, "0.arms.matched.suites: Field required"),
+        (("arms", "matched", "suites"), {"native": 1}, "0.arms.matched.suites.native: "),
+        (("arms", "matched", "suites", "native", "score"), "0.5", "score: Input should be a valid number, found '0.5'"),
+        (("arms", "matched", "suites", "native", "score"), math.nan, "0.arms.matched.suites.native.score: "),
+        (("config_id",), ["x"], "0.config_id: "),
+        (("divergence",), {}, "0.divergence: "),
+        (("divergence",), [{"a": "helm", "b": "native", "classes": []}], "0.divergence.0.arm: Field required"),
+        (("divergence", 0, "a"), [], "0.divergence.0.a: "),
+        (("divergence", 0, "classes"), None, "0.divergence.0.classes: "),
+        (("divergence", 0, "classes"), [{}], "0.divergence.0.classes.0.class: Field required"),
+    ],
+)
+def test_a_baseline_with_a_field_that_is_none_is_refused(
+    report: list[dict[str, Any]], tmp_path: Path, place: tuple[Any, ...], value: Any, message: str
+) -> None:
+    spoilt = copy.deepcopy(report)
+    *way, last = place
+    inside: Any = spoilt[0]
+    for step in way:
+        inside = inside[step]
+    inside[last] = value
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(spoilt))
+    with pytest.raises(InputError, match=re.escape(str(path)) + ".*" + re.escape(message)):
+        read_baseline(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["spread", "spread=x", "spread=-1", "spread=nan", "class=bos.triple", "speed=1"])
