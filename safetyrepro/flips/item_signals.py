@@ -66,7 +66,10 @@ def number(value: Any) -> float | None:
     if value is None or value == "":
         return math.nan
     if isinstance(value, (bool, int, float, np.number)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return None
     if not isinstance(value, str) or "_" in value:
         return None
     text = value.strip().lower()

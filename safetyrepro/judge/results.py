@@ -174,7 +174,7 @@ def _add_harness(name: str, place: Path, files: list[Path], found: Sources, *, e
             if explicit:
                 raise InputError(f"{path}: no lm-evaluation-harness results file; it should hold 'results' by task.")
             continue
-        model, date = _model_of(path, body), _date(body)
+        model, date = _model_of(path, body), _date(path, body)
         for task, metrics in body["results"].items():
             if not isinstance(metrics, dict):
                 continue
@@ -191,15 +191,27 @@ def _add_harness(name: str, place: Path, files: list[Path], found: Sources, *, e
                     if not newer:
                         continue
                 taken[key] = (date, path)
-                cells[key] = float(value)
+                cells[key] = _number(path, f"results.{task}.{metric}", value)
     if cells:
         found.tables.append(_long(name, place, cells))
 
 
-def _date(body: Mapping[str, Any]) -> float:
+def _date(path: Path, body: Mapping[str, Any]) -> float:
     """Unix time of a run; 0 where the file does not say."""
-    date = body.get("date")
-    return float(date) if isinstance(date, (int, float)) and not isinstance(date, bool) else 0.0
+    given = body.get("date")
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        return 0.0
+    date = _number(path, "date", given)
+    if not math.isfinite(date):
+        raise InputError(f"{path}: date is {date}, it should be a Unix time.")
+    return date
+
+
+def _number(path: Path, name: str, value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{path}: {name} is {str(value)[:20]}..., it should be a number of at most 1e308.") from None
 
 
 def _results_file(path: Path) -> dict[str, Any] | None:

@@ -101,13 +101,13 @@ def _chance_column(path: Path, frame: pd.DataFrame) -> dict[tuple[str, str], flo
             continue
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = -1.0
         key = (str(benchmark), str(config_id))
         if not 0 <= number <= 1 or found.get(key, number) != number:
             raise InputError(
-                f"{path}: chance of benchmark {benchmark!r}, config_id {config_id!r} is {value!r}; give one share in "
-                "[0, 1] for all rows of a configuration, or leave it empty."
+                f"{path}: chance of benchmark {benchmark!r}, config_id {config_id!r} is {repr(value)[:80]}; give one "
+                "share in [0, 1] for all rows of a configuration, or leave it empty."
             )
         found[key] = number
     return found

@@ -95,6 +95,7 @@ def test_rows_to_route(tmp_path: Path) -> None:
         ("1_0", None),
         ("x", None),
         ([1], None),
+        (10**401, None),
     ],
 )
 def test_cells_as_numbers(value: object, expected: float | None) -> None:

@@ -307,6 +307,7 @@ def test_hostile_names_are_harmless_on_the_page(capsys: pytest.CaptureFixture[st
     assert not any(bad in page for bad in ("<script", "<img", "<b>=", "\u202e"))
 
 
+HUGE = "9" * 401
 BAD: list[tuple[str, str, tuple[str, ...], str]] = [
     ("t.csv", "", (), "column 'model' is missing"),
     ("t.csv", "model,judge_score,bbh\n", (), "holds no rows"),
@@ -329,6 +330,9 @@ BAD: list[tuple[str, str, tuple[str, ...], str]] = [
     ("t.json", "{", (), "not JSON"),
     ("t.json", '{"results": 3}', (), "no lm-evaluation-harness results file"),
     ("t.json", '{"results": {"bbh": {"acc": 1}}}', (), "does not say which model was run"),
+    ("t.json", f'{{"results": {{"bbh": {{"acc": {HUGE}}}}}, "model_name": "m"}}', (), "results.bbh.acc is 9999"),
+    ("t.json", f'{{"results": {{"bbh": {{"acc": 1}}}}, "model_name": "m", "date": {HUGE}}}', (), "date is 9999"),
+    ("t.json", '{"results": {"bbh": {"acc": 1}}, "model_name": "m", "date": NaN}', (), "date is nan, it should be"),
     ("t.csv", "model,judge_score,bbh\na,1,0.5\nb,2,0.6\n", ("--factor", "safe"), "it should be NAME=COLUMN,COLUMN"),
     ("t.csv", "model,judge_score,bbh\na,1,0.5\nb,2,0.6\n", ("--factor", "a=bbh", "--factor", "b=bbh"), "stands twice"),
     ("t.csv", "model,judge_score,bbh\na,1,0.5\nb,2,0.6\n", ("--stages", "SIDE"), "'start' is missing"),

@@ -178,6 +178,15 @@ def test_bad_tables_are_one_sentence(tmp_path: Path, run: Run, text: str, messag
     assert not (tmp_path / "out").exists()
 
 
+def test_a_chance_that_no_float_holds_is_one_sentence(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "t.jsonl"
+    row = {"model": "A", "benchmark": "b", "config_id": "c", "score": 1, "chance": int("9" * 401)}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    code, _, err = run(path)
+    assert (code, "chance of benchmark 'b', config_id 'c' is 9999" in err) == (2, True)
+    assert len(err) < 400 + len(str(path))
+
+
 def test_nan_is_missing_and_said(tmp_path: Path, run: Run) -> None:
     rows = "".join(
         f"{m},b,{c},{i},{'nan' if (m, c, i) == ('A', 'c1', 0) else i % 2}\n"
