@@ -91,7 +91,7 @@ def read_sources(paths: Iterable[Path]) -> Sources:
     stems = {table.name for table in found.tables} | {path.stem for path in found.verdicts}
     for path, columns, rows in plain:
         if len(columns) > 1 and set(columns) <= stems:
-            found.names.append((path, [(w, {k: str(v or "").strip() for k, v in row.items()}) for w, row in rows]))
+            found.names.append(_names_table(path, rows))
         else:
             found.ignored.append(f"{path.name}: no column names the model")
     return found
@@ -104,6 +104,12 @@ def read_names(path: Path) -> tuple[Path, list[tuple[str, Mapping[str, str]]]]:
         InputError: no table, or an empty one.
     """
     _, rows = read_rows(path, "a names table")
+    return _names_table(path, rows)
+
+
+def _names_table(
+    path: Path, rows: Iterable[tuple[str, Mapping[str, Any]]]
+) -> tuple[Path, list[tuple[str, Mapping[str, str]]]]:
     listed: list[tuple[str, Mapping[str, str]]] = [
         (where, {key: str(value or "").strip() for key, value in row.items()}) for where, row in rows
     ]

@@ -249,6 +249,17 @@ def test_names_join_tables_and_leave_out_what_they_do_not_list(
     assert body["factors"]["know"]["pearson"] == pytest.approx(ten["judge_score"].corr(ten["bbh"]), abs=1e-6)
 
 
+def test_a_names_table_of_a_folder_without_rows_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    values()[["model", "judge_score"]].to_csv(tmp_path / "a.csv", index=False)
+    values().drop(columns="judge_score").to_csv(tmp_path / "b.csv", index=False)
+    (tmp_path / "names.csv").write_text("a,b\n")
+    code, out, errors = run(capsys, tmp_path)
+    assert (code, out) == (2, "")
+    assert f"{tmp_path / 'names.csv'}: holds no rows; a names table has a row per model" in errors
+
+
 def test_a_model_without_a_benchmark_is_left_out_of_its_factor_by_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
