@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetyrepro import benchmarks
 from safetyrepro.config import Arm, ModelSpec, model_key
 from safetyrepro.crosspkg.causes import keep, pairs_of
-from safetyrepro.crosspkg.folder import CellOutcome, Experiment
+from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,18 +40,27 @@ def attribute_experiment(experiment: Experiment, folder: Path, progress: Progres
             continue
         if spec is None:
             raise InputError(f"{facts.name}: no model of the experiment's configs can be loaded for it.")
-        from safetyrepro.engine import load
-
-        progress.say(f"Loading {spec.id}")
-        engine = load(spec)
-        try:
-            for info, arm, cells in groups:
-                progress.say(f"{info.config.name}, {facts.name}, {arm.value} arm")
-                _, attributions = pairs_of(arm.value, cells, engine=engine, progress=progress.say)
-                kept += attributions
-        finally:
-            engine.close()
+        kept += _attributed(facts.name, spec, groups, progress)
     keep(folder, kept)
+
+
+def _attributed(
+    name: str, spec: ModelSpec, groups: Sequence[tuple[ConfigInfo, Arm, dict[str, CellOutcome]]], progress: Progress
+) -> list[dict[str, Any]]:
+    """One model's attributions; it is let go at the end, before the next one is loaded."""
+    from safetyrepro.engine import load
+
+    progress.say(f"Loading {spec.id}")
+    engine = load(spec)
+    kept: list[dict[str, Any]] = []
+    try:
+        for info, arm, cells in groups:
+            progress.say(f"{info.config.name}, {name}, {arm.value} arm")
+            _, attributions = pairs_of(arm.value, cells, engine=engine, progress=progress.say)
+            kept += attributions
+    finally:
+        engine.close()
+    return kept
 
 
 def _cells(experiment: Experiment, config_id: str, model: str, arm: Arm) -> dict[str, CellOutcome]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.tiny import make_tiny_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from safetyrepro.config import ModelSpec
     from safetyrepro.engine.api import Engine
 
 
@@ -29,3 +33,21 @@ def tiny_engine(tiny_model: Path) -> Iterator[Engine]:
     engine = load(ModelSpec(id=str(tiny_model), quant="none", threads=2))
     yield engine
     engine.close()
+
+
+@pytest.fixture
+def held_at_loads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """At each load of a model from now on, how many of those loaded before it are still in memory."""
+    from safetyrepro.engine import loading
+
+    load, found = loading.load_engine, []
+    models: list[weakref.ref[Any]] = []
+
+    def watched(spec: ModelSpec, progress: Callable[[str], None]) -> Any:
+        found.append(sum(model() is not None for model in models))
+        engine = load(spec, progress)
+        models.append(weakref.ref(engine._model.model))
+        return engine
+
+    monkeypatch.setattr(loading, "load_engine", watched)
+    return found

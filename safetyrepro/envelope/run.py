@@ -122,6 +122,8 @@ def _run(sealed: Sealed, items: Items, watch: Progress) -> Finished:
             if engine is None or loaded != job.model.name:
                 if engine is not None:
                     engine.close()
+                # A model goes with the last name for it, and two at once are twice the memory that was planned.
+                engine = None
                 engine, loaded = load(job.model.model, progress=watch.say), job.model.name
             begun = time.monotonic()
             done = execute(job, engine, items)

@@ -18,7 +18,7 @@ class Local:
     """A backend before an engine."""
 
     def __init__(self, engine: Engine, served_name: str) -> None:
-        self._engine = engine
+        self._engine: Engine | None = engine
         self._served_name = served_name
 
     def answer(self, path: str, body: Mapping[str, Any], call: Call) -> Answer:
@@ -27,12 +27,16 @@ class Local:
         Raises:
             Refusal: the request cannot be honoured.
         """
+        engine = self._engine
+        if engine is None:
+            raise Refusal(503, "The gateway is closed.")
         try:
             if path == CHAT:
-                return chat(self._engine, parse(ChatRequest, body), call, self._served_name)
-            return complete(self._engine, parse(CompletionRequest, body), call, self._served_name)
+                return chat(engine, parse(ChatRequest, body), call, self._served_name)
+            return complete(engine, parse(CompletionRequest, body), call, self._served_name)
         except InputError as error:
             raise Refusal(400, str(error)) from None
 
     def close(self) -> None:
-        """The engine belongs to whoever loaded it."""
+        """Let go of the engine, which belongs to whoever loaded it and is to be the last to hold it."""
+        self._engine = None

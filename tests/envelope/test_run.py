@@ -41,6 +41,12 @@ def test_every_cell_has_every_item_once(ran: Ran) -> None:
     assert len({record.model_sha256 for record in found}) == 2
 
 
+def test_one_model_is_in_memory_at_a_time(models: tuple[Path, ...], tmp_path: Path, held_at_loads: list[int]) -> None:
+    sealed = seal(envelope(models[:2], benchmarks=[BBQ], axes=[TEMPLATE]), tmp_path / "sealed")
+    run_sealed(sealed.folder, None, QUIET)
+    assert held_at_loads == [0, 0]
+
+
 def test_the_seal_is_stamped_into_every_record(ran: Ran) -> None:
     for record in records(ran.folder):
         assert record.extra["seal"] == ran.sealed.seal

@@ -188,6 +188,13 @@ def test_a_version_against_itself_shows_nothing(
             assert new.get("kl", 0.0) == new.get("jsd", 0.0) == 0.0
 
 
+def test_one_version_at_a_time_is_one_model_in_memory(
+    models: dict[str, Path], tasks: list[Task], held_at_loads: list[int]
+) -> None:
+    collected(models, "v1", "v2", tasks, one_at_a_time=True)
+    assert held_at_loads == [0, 0, 0]
+
+
 def test_drift_is_antisymmetric(models: dict[str, Path], tasks: list[Task], forth: list[Collected]) -> None:
     back = collected(models, "v2", "v1", tasks, one_at_a_time=True)
     for there, again in zip(forth, back, strict=True):
