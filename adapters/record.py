@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from safetyrepro.config import Config
     from safetyrepro.gateway.wire import WireRow
 
-WireIndex = Mapping[tuple[int, ...], Sequence[tuple[str, int]]]
-"""Token ids of a prompt as the model saw it -> (wire id, position among the request's prompts), in order of arrival."""
-
 
 def decoding_label(config: Config) -> str:
     """`greedy`, or `T=0.3`: the decoding axis of a record."""
@@ -202,19 +199,6 @@ def wire_choices(row: WireRow, position: int) -> list[dict[str, Any]]:
     choices: list[dict[str, Any]] = sorted(row.response.get("choices", []), key=lambda choice: choice["index"])
     per_prompt = max(len(choices) // max(len(row.seen), 1), 1)
     return choices[position * per_prompt : (position + 1) * per_prompt]
-
-
-def wire_sum(row: WireRow, position: int, n_context: int) -> float | None:
-    """Summed logprob (nats) of the prompt's tokens from `n_context` on, from an echoed completion.
-
-    None where the request failed or the response echoes no logprobs.
-    """
-    ids = row.seen[position].ids
-    choices = wire_choices(row, position)
-    if ids is None or not choices or not row.request.get("echo") or not choices[0].get("logprobs"):
-        return None
-    values = choices[0]["logprobs"]["token_logprobs"][n_context : len(ids)]
-    return None if any(value is None for value in values) else math.fsum(values)
 
 
 def check_claims(wire: Sequence[WireRow], records: Sequence[Record]) -> None:

@@ -73,11 +73,6 @@ class Exchange:
         """The prompt in parts: template, system turn, worked examples, options, and the rest."""
         return dissect(self.prompt, self.messages)
 
-    @property
-    def has_text(self) -> bool:
-        """Whether the prompt is known as text."""
-        return self.messages is not None or self.prompt is not None
-
 
 @dataclass(frozen=True)
 class Side:

@@ -40,7 +40,6 @@ class VerdictTable:
     frame: pd.DataFrame
     """One row per call, every column of this module there: texts as `str` ("" where empty), `repeat` from 0, marks and
     features as float64 with NaN where there is none."""
-    has_marks: bool
     features: tuple[str, ...]
     """Features that the table has for both answers."""
 
@@ -96,7 +95,7 @@ def check_verdicts(path: Path, columns: list[str], rows: Iterable[tuple[str, Map
     frame = pd.DataFrame(checked)
     _check_golds(path, frame)
     features = tuple(f for f in FEATURES if frame[[f"{f}_a", f"{f}_b"]].notna().all(axis=1).any())
-    return VerdictTable(frame, bool(frame[OVERALL].notna().any()), features)
+    return VerdictTable(frame, features)
 
 
 def originals(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pytest
 
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.native import adapter
-from safetyrepro.adapters.record import blank_record, check_claims, finish, wire_choices, wire_index, wire_sum
+from safetyrepro.adapters.record import blank_record, check_claims, finish, wire_choices, wire_index
 from safetyrepro.benchmarks import Score, get, load_data
 from safetyrepro.canonical import ids_sha256, render
 from safetyrepro.config import Arm, Config, cell_id, config_id
@@ -113,7 +113,9 @@ def test_sums_and_ids_are_those_of_the_engine(tiny_engine: Engine, tmp_path: Pat
         (wire_id,) = record.wire_ids
         assert [seen.ids for seen in rows[wire_id].seen] == [one.ids for one in sequences]
         for position, one in enumerate(sequences):
-            assert wire_sum(rows[wire_id], position, one.n_context) == record.candidates[position].logprob
+            (choice,) = wire_choices(rows[wire_id], position)
+            values = choice["logprobs"]["token_logprobs"][one.n_context : len(one.ids)]
+            assert math.fsum(values) == record.candidates[position].logprob
         assert record.prompt == sequences[0].context
         assert (record.status, record.suite_score) == ("ok", record.score)
         assert expected_score(cell, direct[item.item_id], sequences, item) == pytest.approx(record.score)
@@ -246,4 +248,3 @@ def test_wire_rows_are_found_by_what_the_model_saw(tiny_engine: Engine, tmp_path
         check_claims(wire, [])
     failed = replace(wire[0], status=500, response={"error": {}})
     assert wire_choices(failed, 0) == []
-    assert wire_sum(failed, 0, first.n_context) is None
