@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import shutil
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -148,22 +145,3 @@ def test_a_task_is_kept_though_the_next_one_fails(folder: Path, tmp_path: Path) 
     assert (out / "pair" / "1-choices" / "run.json").is_file()
     with pytest.raises(InputError, match="choices: the same items are asked twice"):
         run_update(update(folder, folder), tasks[:1] * 2, out, QUIET, one_at_a_time=False, redact=False)
-
-
-def test_one_at_a_time_never_holds_two_models(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    models: list[weakref.ref[Any]] = []
-    alive: list[int] = []
-    load = safetyrepro.engine.load
-
-    def watched(*args: Any, **options: Any) -> Any:
-        gc.collect()
-        alive.append(sum(model() is not None for model in models))
-        engine = load(*args, **options)
-        models.append(weakref.ref(engine._model.model))  # type: ignore[attr-defined]
-        return engine
-
-    monkeypatch.setattr(safetyrepro.engine, "load", watched)
-    tasks = [choices(tmp_path, ["Is it so?", "Was it so?"]), problems(tmp_path)]
-    with versions_of(update(folder, folder), QUIET, one_at_a_time=True) as versions:
-        collect(versions, tasks, QUIET)
-    assert alive == [0, 0, 0]
