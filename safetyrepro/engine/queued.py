@@ -109,7 +109,7 @@ class QueuedEngine(ABC):
 
     @abstractmethod
     def _take(self) -> list[Job]:
-        """Remove from `_waiting`, which holds at least one, the jobs that are computed next."""
+        """Remove from `_waiting`, which holds at least one, the jobs that are computed next; `_wake` is held."""
 
     @abstractmethod
     def _compute(self, batch: list[Job], deliver: Callable[[Job, Result], None]) -> None:

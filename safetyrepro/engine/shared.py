@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
+from typing import Final
 
 from safetyrepro.engine.api import ModelInfo
 from safetyrepro.engine.packed import PackedShape
@@ -10,6 +12,11 @@ from safetyrepro.engine.queued import Job, QueuedEngine, Result
 from safetyrepro.engine.requests import Answer, Request
 from safetyrepro.engine.sharing import SharedPass
 from safetyrepro.engine.tokenizer import FastTokenizer
+
+QUIET: Final = 0.1
+"""Seconds without a new request after which a pass that writes begins."""
+LONGEST: Final = 1.0
+"""Seconds after which it begins in any case."""
 
 
 class SharedEngine(QueuedEngine):
@@ -22,8 +29,20 @@ class SharedEngine(QueuedEngine):
     def _key(self, job: Job) -> Hashable:
         return _request(job)
 
+    def _gather(self) -> None:
+        """Where texts are asked for, wait until no more come: whoever comes later waits for the longest of them."""
+        until = time.monotonic() + LONGEST
+        while not self._closed and any(job.decoding is not None for job in self._waiting):
+            before, left = len(self._waiting), until - time.monotonic()
+            if left <= 0:
+                return
+            self._wake.wait(min(QUIET, left))
+            if len(self._waiting) == before:
+                return
+
     def _take(self) -> list[Job]:
         """Everything."""
+        self._gather()
         taken = list(self._waiting)
         self._waiting.clear()
         return taken

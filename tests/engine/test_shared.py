@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from safetyrepro.config import ModelSpec, model_key
 from safetyrepro.engine import Decoding, Engine, Generated, GenerateRequest, Scored, ScoreRequest, load
 from safetyrepro.engine.held import ROWS, HeldKeys
 from safetyrepro.engine.shared import SharedEngine
+from safetyrepro.engine.sharing import SharedPass
 from safetyrepro.engine.tree import prefix_tree
 from safetyrepro.errors import InputError
 from tests.engine.conftest import Loader
@@ -292,6 +294,33 @@ def test_overflow_fails_alone(
                 future.result()
         else:
             near(future.result()[0], pairs["llama"].exact.score([ids])[0])
+
+
+def test_texts_asked_for_at_about_the_same_time_share_a_pass(
+    families: dict[str, Path], loaded: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = loaded(families["llama"], mode="shared")
+    sizes: list[int] = []
+
+    class Counted(SharedPass):
+        def __init__(self, *arguments: Any) -> None:
+            sizes.append(len(arguments[2]))
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("safetyrepro.engine.shared.SharedPass", Counted)
+    monkeypatch.setattr("safetyrepro.engine.shared.QUIET", 2.0)
+    monkeypatch.setattr("safetyrepro.engine.shared.LONGEST", 60.0)
+    prompts = [prompt for prompt, _ in items(6)]
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        list(pool.map(lambda prompt: engine.generate([prompt], Decoding(max_tokens=3)), prompts))
+    assert sizes == [len(prompts)]
+    monkeypatch.setattr("safetyrepro.engine.shared.QUIET", 60.0)
+    started = time.monotonic()
+    engine.score([prompts[0]])
+    assert time.monotonic() - started < 30
+    monkeypatch.setattr("safetyrepro.engine.shared.LONGEST", 0.0)
+    engine.generate([prompts[0]], Decoding(max_tokens=2))
+    assert time.monotonic() - started < 30
 
 
 def test_closing_ends_a_long_pass(families: dict[str, Path], loaded: Loader) -> None:
