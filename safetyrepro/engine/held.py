@@ -67,7 +67,7 @@ class HeldKeys(Cache):
                 buffer[target] = buffer[source]
 
     def give_back(self, stems: int, tails: int) -> None:
-        """Free the room behind the first `stems` stems and `tails` tails, where that is most of it."""
+        """Free the room behind the first `stems` stems and `tails` tails."""
         for layer in self.held:
             layer.stems = _fewer(layer.stems, stems)
             layer.tails = _fewer(layer.tails, tails)
@@ -184,8 +184,8 @@ def _copy(held: torch.Tensor, like: torch.Tensor, room: int) -> torch.Tensor:
 
 
 def _fewer(buffers: tuple[torch.Tensor, ...], rows: int) -> tuple[torch.Tensor, ...]:
-    """`buffers` with their first rows alone, where those are at most half of them."""
-    return tuple(buffer[:rows].clone() if 2 * rows <= buffer.shape[0] else buffer for buffer in buffers)
+    """`buffers` with their first rows alone, where they hold more."""
+    return tuple(buffer[:rows].clone() if rows < buffer.shape[0] else buffer for buffer in buffers)
 
 
 def _roomy(buffer: torch.Tensor | None, rows: int, tokens: int, like: torch.Tensor) -> torch.Tensor:

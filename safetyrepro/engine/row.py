@@ -129,9 +129,11 @@ class PackedRow:
             self._claimed = np.zeros(4, dtype=np.int64)
             return
         rows = np.array([rounded(len(self._stems), ROWS), rounded(len(self._tails), ROWS)])
-        if (2 * rows <= self._claimed[[0, 2]]).any():
-            self._keys.give_back(*rows.tolist())
-            self._claimed[[0, 2]] = np.where(2 * rows <= self._claimed[[0, 2]], rows, self._claimed[[0, 2]])
+        claimed = self._claimed[[0, 2]]
+        halved = 2 * rows <= claimed
+        if halved.any():
+            self._claimed[[0, 2]] = np.where(halved, rows, claimed)
+            self._keys.give_back(*self._claimed[[0, 2]].tolist())
 
     def drop(self, ahead: Sequence[int], *, must: bool) -> None:
         """Give up the slots that neither the nodes `ahead` nor the generations look at.
