@@ -57,8 +57,8 @@ def build_flips(
     *,
     signals: bool,
     step: Callable[[int], None],
-) -> dict[str, Any]:
-    """flips.json: one object for one configuration, else `by_config` with such an object each.
+) -> tuple[dict[str, Any], list[SignalTable]]:
+    """flips.json, and the signals that were studied, as `flips policy` and `flips signals` read them.
 
     Args:
         frame: as `read_scores` gives it.
@@ -67,10 +67,15 @@ def build_flips(
         signals: whether signals are studied.
         step: told how many configurations are done.
 
+    Returns:
+        One object for one configuration, else `by_config` with such an object each; and a table of each configuration
+        that has signals.
+
     Raises:
         InputError: the models share no item that both scored, or a signal asked for is not there.
     """
-    entries, pairs, studies = [], [], []
+    entries, pairs, studies, tables = [], [], [], []
+    benchmarks = [comparison.old.benchmark for comparison in compared]
     for number, comparison in enumerate(compared):
         step(number)
         old, new = (
@@ -78,6 +83,9 @@ def build_flips(
         )
         paired = _paired(old, new, question, comparison)
         table, ignored = _signal_table(old, new, paired, question, comparison) if signals else (None, ())
+        if table is not None:
+            alone = benchmarks.count(comparison.old.benchmark) == 1
+            tables.append(replace(table, task=comparison.old.benchmark if alone else comparison.label))
         study = None if table is None else study_update(table)
         studies += [] if study is None else [study]
         routed = None if table is None else fallback(table, question.target)
@@ -100,31 +108,7 @@ def build_flips(
     body = head | (entries[0] if len(entries) == 1 else {"by_config": entries, "gate": _overall(entries)})
     if studies and len(entries) > 1:
         body["summary"] = summary_json(studies)
-    result: dict[str, Any] = rounded(body)
-    return result
-
-
-def signal_tables(
-    frame: pd.DataFrame, question: Question, compared: Sequence[Comparison], update: str | None = None
-) -> list[SignalTable]:
-    """The signals of every configuration that has some, as `flips policy` and `flips signals` read them.
-
-    Args:
-        frame: as `read_scores` gives it.
-        question: which models, and which signals.
-        compared: the configurations.
-        update: what the update is called; else by its models.
-    """
-    benchmarks = [comparison.old.benchmark for comparison in compared]
-    tables = []
-    for comparison in compared:
-        old, new = rows_of(frame, question.old, comparison.old), rows_of(frame, question.new, comparison.new)
-        table, _ = _signal_table(old, new, _paired(old, new, question, comparison), question, comparison)
-        if table is not None:
-            alone = benchmarks.count(comparison.old.benchmark) == 1
-            task = comparison.old.benchmark if alone else comparison.label
-            tables.append(replace(table, update=update or table.update, task=task))
-    return tables
+    return rounded(body), tables
 
 
 def _paired(old: pd.DataFrame, new: pd.DataFrame, question: Question, comparison: Comparison) -> PairedItems:

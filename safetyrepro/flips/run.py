@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from safetyrepro.atomic import json_text, write_json, write_text, write_texts
 from safetyrepro.config import canonical_sha256, model_key
 from safetyrepro.errors import InputError
 from safetyrepro.flips.collect import Collected, collect, versions_of
-from safetyrepro.flips.report import Question, build_flips, signal_tables
+from safetyrepro.flips.report import Question, build_flips
 from safetyrepro.flips.scores import read_outcomes
 from safetyrepro.flips.selection import comparisons
 from safetyrepro.flips.signal_report import build_signals
@@ -78,14 +78,15 @@ def run_update(
     names = _names(frame)
     compared = comparisons(frame, *names)
     question = Question(old=names[0], new=names[1], redact=redact)
-    body = build_flips(frame, question, compared, signals=True, step=_counted(watch, update.name, len(compared)))
+    step = _counted(watch, update.name, len(compared))
+    body, tables = build_flips(frame, question, compared, signals=True, step=step)
     body["undefined"] = [
         {"task": task.name, **row} for place, task in places.items() for row in _read(place / "run.json")["undefined"]
     ]
     from safetyrepro.reports.flips_page import render_flips
 
     write_texts({folder / "flips.json": json_text(body), folder / "flips.html": render_flips(body)})
-    return Finished(update, folder, body, tuple(signal_tables(frame, question, compared, update.name)))
+    return Finished(update, folder, body, tuple(replace(table, update=update.name) for table in tables))
 
 
 def write_together(finished: Sequence[Finished], out: Path, watch: Progress) -> dict[str, Any]:

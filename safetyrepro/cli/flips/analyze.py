@@ -77,7 +77,7 @@ def analyze(
       safetyrepro flips analyze scores.csv --old v1 --new v2 --config zero-shot --json
     """
     from safetyrepro.errors import InputError
-    from safetyrepro.flips.report import Question, build_flips, signal_tables
+    from safetyrepro.flips.report import Question, build_flips
     from safetyrepro.flips.scores import find_column, find_model, read_outcomes, right_from
     from safetyrepro.flips.selection import comparisons
     from safetyrepro.flips.signal_table import signals_csv
@@ -112,9 +112,8 @@ def analyze(
     with progress(quiet=len(compared) == 1) as watch:
         task = watch.task("configurations", len(compared))
         signals = all_signals or len(compared) == 1
-        body = build_flips(frame, question, compared, signals=signals, step=task.update)
+        body, studied = build_flips(frame, question, compared, signals=signals, step=task.update)
         task.finish(f"{len(compared)} compared")
-    studied = signal_tables(frame, question, compared) if table is not None and signals else []
     more = {table: signals_csv(studied)} if table is not None and studied else {}
     return _show(body, out=out, more=more, junit=junit, as_json=as_json)
 
