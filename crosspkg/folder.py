@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -239,9 +239,7 @@ def load_experiment(folder: Path) -> Experiment:
     if plan.cells and not cells:
         held = len(plan.cells)
         raise InputError(f"{folder}: none of its {held} cells has ended; run `safetyrepro anchor run` again.")
-    return Experiment(
-        plan.configs, plan.models, plan.suites, plan.versions, tuple(cells), tuple(unfinished), plan.starts
-    )
+    return replace(plan.experiment, cells=tuple(cells), unfinished=tuple(unfinished))
 
 
 def finished_cells(folder: Path) -> list[Path]:
@@ -286,14 +284,11 @@ def _counted(folder: Path) -> Iterator[Path]:
 class _Plan:
     """What `experiment.json` holds."""
 
-    configs: tuple[ConfigInfo, ...]
-    models: tuple[ModelFacts, ...]
-    suites: tuple[SuiteFacts, ...]
-    versions: Mapping[str, str]
+    experiment: Experiment
+    """Without its cells."""
     cells: tuple[Path, ...]
     """The planned cells' folders."""
     repeats: int
-    starts: Mapping[str, Start]
 
 
 def _read_plan(folder: Path) -> _Plan:
@@ -329,7 +324,7 @@ def _read_plan(folder: Path) -> _Plan:
         if Path(name).name != name or name in {".", ".."}:
             raise InputError(f"{path}: cell {name!r} is no plain folder name.")
     cells = tuple(folder / "cells" / name for name in names)
-    return _Plan(configs, models, suites, versions, cells, planned, starts)
+    return _Plan(Experiment(configs, models, suites, versions, (), starts=starts), cells, planned)
 
 
 def _said(error: Exception) -> str:
