@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +14,23 @@ from safetyrepro.config import ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import TOP
 from safetyrepro.engine.observing.observer import Observer
-from safetyrepro.engine.observing.view import Look
+from safetyrepro.engine.observing.view import Ids, Look, View
 from safetyrepro.errors import InputError
 from tests.tiny import FAMILIES, make_tiny_model
 
 TEXT = "The capital of France is Paris, and the capital of Japan is Tokyo. Which one of them was helpful?"
 ENDINGS = (" Paris", " The answer cannot be determined.", " A nurse and an engineer", ".")
+
+
+def view(
+    observer: Observer,
+    context: Sequence[int],
+    continuations: Sequence[Sequence[int]],
+    supports: Sequence[Ids | None] | None = None,
+) -> View:
+    """One item, given as in `Look`."""
+    wanted = tuple(supports) if supports is not None else (None,) * len(continuations)
+    return observer.views([Look(tuple(context), tuple(map(tuple, continuations)), wanted)])[0]
 
 
 class Tiny:
@@ -65,9 +76,9 @@ def tiny(request: pytest.FixtureRequest, alone: Tiny, packed: Tiny) -> Tiny:
 
 
 def test_likelihoods_against_a_plain_loop(tiny: Tiny) -> None:
-    view = tiny.observer.view(tiny.context, tiny.endings)
+    seen = view(tiny.observer, tiny.context, tiny.endings)
     assert len(tiny.context) > 32
-    for ending, span in zip(tiny.endings, view.spans, strict=True):
+    for ending, span in zip(tiny.endings, seen.spans, strict=True):
         whole = tiny.logprobs([*tiny.context, *ending])
         for place, token in enumerate(ending):
             row = whole[len(tiny.context) + place - 1]
@@ -78,27 +89,27 @@ def test_likelihoods_against_a_plain_loop(tiny: Tiny) -> None:
 
 
 def test_attention_and_state_against_transformers(tiny: Tiny) -> None:
-    view = tiny.observer.view(tiny.context, tiny.endings[:1])
+    seen = view(tiny.observer, tiny.context, tiny.endings[:1])
     with torch.no_grad():
         output = tiny.plain(torch.tensor([tiny.context]), output_attentions=True, output_hidden_states=True)
     weights = output.attentions[-1][0, :, -1].double()
     expected = float(-(weights**2).sum(-1).log().mean())
-    assert view.attention_entropy == pytest.approx(expected, abs=1e-4)
+    assert seen.attention_entropy == pytest.approx(expected, abs=1e-4)
     assert expected > 0
-    assert view.state == pytest.approx(output.hidden_states[-1][0, -1].numpy(), abs=2e-4)
+    assert seen.state == pytest.approx(output.hidden_states[-1][0, -1].numpy(), abs=2e-4)
 
 
 def test_company_and_padding_change_nothing(tiny: Tiny) -> None:
-    together = tiny.observer.view(tiny.context, tiny.endings)
+    together = view(tiny.observer, tiny.context, tiny.endings)
     for ending, span in zip(tiny.endings, together.spans, strict=True):
-        alone = Observer(tiny.engine).view(tiny.context, [ending])
+        alone = view(Observer(tiny.engine), tiny.context, [ending])
         assert span.logprobs == pytest.approx(alone.spans[0].logprobs, abs=1e-4)
         assert together.attention_entropy == pytest.approx(alone.attention_entropy or 0, abs=1e-5)
 
 
 def test_asked_tokens_are_read_in_their_place(tiny: Tiny) -> None:
     support = np.array([[5, 6, 7]] * len(tiny.endings[1]))
-    span = tiny.observer.view(tiny.context, tiny.endings[:2], [None, support]).spans[1]
+    span = view(tiny.observer, tiny.context, tiny.endings[:2], [None, support]).spans[1]
     whole = tiny.logprobs([*tiny.context, *tiny.endings[1]])
     assert span.support_logprobs is not None
     for place in range(len(tiny.endings[1])):
@@ -107,12 +118,12 @@ def test_asked_tokens_are_read_in_their_place(tiny: Tiny) -> None:
 
 
 def test_in_pieces_and_without_a_cache_it_is_the_same(alone: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = alone.observer.view(alone.context, alone.endings)
+    whole = view(alone.observer, alone.context, alone.endings)
     monkeypatch.setattr(alone.observer._way, "_logits_rows", 1)
-    pieces = alone.observer.view(alone.context, alone.endings)
+    pieces = view(alone.observer, alone.context, alone.endings)
     monkeypatch.setattr(alone.observer._way, "_continues", False)
     monkeypatch.setattr(alone.observer._way, "_latest", None)
-    uncached = alone.observer.view(alone.context, alone.endings)
+    uncached = view(alone.observer, alone.context, alone.endings)
     for other in (pieces, uncached):
         for one, two in zip(whole.spans, other.spans, strict=True):
             assert one.logprobs == pytest.approx(two.logprobs, abs=1e-4)
@@ -121,14 +132,14 @@ def test_in_pieces_and_without_a_cache_it_is_the_same(alone: Tiny, monkeypatch: 
 def test_looking_leaves_the_engine_as_it_was(tiny: Tiny) -> None:
     ids = [*tiny.context, *tiny.endings[1]]
     before = tiny.engine.score([ids], memo=False)[0]
-    tiny.observer.view(tiny.context, tiny.endings)
+    view(tiny.observer, tiny.context, tiny.endings)
     assert tiny.engine.score([ids], memo=False)[0] == before
 
 
 def test_unwatched_attention_is_undefined(alone: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alone.observer._way, "_watchable", False)
     monkeypatch.setattr(alone.observer._way, "_latest", None)
-    assert alone.observer.view(alone.context, alone.endings[:1]).attention_entropy is None
+    assert view(alone.observer, alone.context, alone.endings[:1]).attention_entropy is None
 
 
 def test_items_together_are_as_each_by_itself(alone: Tiny, packed: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,14 +173,14 @@ def test_items_together_are_as_each_by_itself(alone: Tiny, packed: Tiny, monkeyp
 def test_the_latest_look_is_not_computed_again(packed: Tiny) -> None:
     shape = packed.engine._model  # type: ignore[attr-defined]
     packed.observer.views([])
-    first = packed.observer.view(packed.context, packed.endings)
+    first = view(packed.observer, packed.context, packed.endings)
     forwarded = shape.forwarded
     support = np.array([[5, 6]] * len(packed.endings[2]))
-    again = packed.observer.view(packed.context, packed.endings[2:3], [support]).spans[0]
+    again = view(packed.observer, packed.context, packed.endings[2:3], [support]).spans[0]
     assert shape.forwarded == forwarded
     assert again.logprobs == pytest.approx(first.spans[2].logprobs, abs=1e-6)
     assert again.support_logprobs is not None
-    packed.observer.view(packed.context, packed.endings)
+    view(packed.observer, packed.context, packed.endings)
     assert shape.forwarded > forwarded
 
 
@@ -177,7 +188,7 @@ def test_no_room_for_an_item_is_said(packed: Tiny, monkeypatch: pytest.MonkeyPat
     packed.observer.views([])
     monkeypatch.setattr(packed.engine._model, "room", 64)  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="raise cache_mb"):
-        packed.observer.view(packed.context, packed.endings)
+        view(packed.observer, packed.context, packed.endings)
 
 
 def test_a_model_that_scales_its_logits(tmp_path: Path) -> None:

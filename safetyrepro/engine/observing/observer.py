@@ -10,7 +10,7 @@ import torch
 from safetyrepro.engine.api import Engine
 from safetyrepro.engine.observing.alone import Alone
 from safetyrepro.engine.observing.side_by_side import SideBySide
-from safetyrepro.engine.observing.view import Ids, Look, View
+from safetyrepro.engine.observing.view import Look, View
 from safetyrepro.engine.packed import PackedShape
 from safetyrepro.engine.queued import QueuedEngine, check_ids
 from safetyrepro.errors import InputError
@@ -57,17 +57,3 @@ class Observer:
             raise InputError(f"An item has {look.longest} tokens, the model takes {self.max_length}.")
         for ids in (look.context, *look.continuations):
             check_ids(ids, self.vocabulary)
-
-    def view(
-        self,
-        context: Sequence[int],
-        continuations: Sequence[Sequence[int]],
-        supports: Sequence[Ids | None] | None = None,
-    ) -> View:
-        """Observe one item, given as in `Look`.
-
-        Raises:
-            InputError: as for `views`.
-        """
-        wanted = tuple(supports) if supports is not None else (None,) * len(continuations)
-        return self.views([Look(tuple(context), tuple(map(tuple, continuations)), wanted)])[0]
