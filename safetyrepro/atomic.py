@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetyrepro.unicode import encoded
+
 _RUST = re.compile(r"\(os error (\d+)\)")
 
 
@@ -21,7 +23,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8, atomically."""
-    _replace({path: text.encode("utf-8")})
+    _replace({path: encoded(text)})
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -31,7 +33,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_texts(texts: Mapping[Path, str]) -> None:
     """Write files that belong together: each atomically, and none of them before there was room for all."""
-    _replace({path: text.encode("utf-8") for path, text in texts.items()})
+    _replace({path: encoded(text) for path, text in texts.items()})
 
 
 def json_text(value: Any) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetyrepro.errors import InputError
 from safetyrepro.records import STATUSES, Record
+from safetyrepro.unicode import cleaned, is_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,6 +234,8 @@ def _json_rows(path: Path) -> tuple[list[str], Iterable[tuple[str, Row]]]:
             raise InputError(f"{path}, line {number}: not JSON ({error}).") from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: found {line.strip()[:40]!r}, it should be a JSON object.")
+        if "\\u" in line and not is_text(row):
+            row = cleaned(row)
         rows.append((f"line {number}", row))
         columns.update(dict.fromkeys(row))
     return list(columns), rows

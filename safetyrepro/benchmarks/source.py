@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetyrepro.config import UNVERIFIED
 from safetyrepro.errors import InputError
+from safetyrepro.unicode import is_text
 
 if TYPE_CHECKING:
     from safetyrepro.config import BenchmarkSpec
@@ -144,6 +145,8 @@ def json_lines(file: SourceFile) -> Iterator[tuple[str, dict[str, Any]]]:
             raise InputError(f"{where}: not a JSON object ({error}); take the official file unchanged.") from None
         if not isinstance(row, dict):
             raise InputError(f"{where}: found {line.strip()[:40]!r}, it should be a JSON object.")
+        if not is_text(row):
+            raise InputError(f"{where}: holds half of a surrogate pair, which is no text; take the official file.")
         yield where, row
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import keyword
 import sys
 from typing import Any
@@ -61,6 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors meant for the user are one sentence and exit code 2."""
     from safetyrepro.errors import SafetyReproError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # data may hold what no terminal's encoding has
     try:
         result: Any = cli.main(args=arguments, prog_name="safetyrepro", standalone_mode=False)
     except click.exceptions.Abort:

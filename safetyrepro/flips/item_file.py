@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from safetyrepro.benchmarks.extraction import letters
 from safetyrepro.errors import InputError
 from safetyrepro.flips.final_answer import final_answer
+from safetyrepro.unicode import is_text
 
 Row = Mapping[str, Any]
 MOST_OPTIONS = 26
@@ -91,6 +92,8 @@ def read_items(path: Path, limit: int | None, make: Callable[[str, Row], ItemKin
             raise InputError(f"{where}: not JSON ({error}).") from None
         if not isinstance(row, dict):
             raise InputError(f"{where}: found {line.strip()[:40]!r}, it should be a JSON object.")
+        if not is_text(row):
+            raise InputError(f"{where}: holds half of a surrogate pair, which is no text; take it out.")
         item = make(where, row)
         if item.item_id in items:
             raise InputError(f"{where}: item {item.item_id!r} stands twice; give each item once, or ids of their own.")

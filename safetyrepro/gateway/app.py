@@ -24,6 +24,7 @@ from safetyrepro.gateway.refusal import Refusal
 from safetyrepro.gateway.requests import parse_json
 from safetyrepro.gateway.run import Run
 from safetyrepro.gateway.wire import WireRow
+from safetyrepro.unicode import encoded
 
 LOG = logging.getLogger(__name__)
 MODELS = "/v1/models"
@@ -139,8 +140,7 @@ def _join_keys(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _json(status: int, body: Mapping[str, Any]) -> Response:
     text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Half a surrogate pair cannot be encoded, but its escape is what JSON would hold.
-    return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")
+    return Response(encoded(text), status, media_type="application/json")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

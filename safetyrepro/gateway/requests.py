@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from safetyrepro.engine.api import TOP
 from safetyrepro.gateway.refusal import Refusal
+from safetyrepro.unicode import is_text
 
 MAX_CHOICES = 128
 DEFAULT_MAX_TOKENS = 16
@@ -54,10 +55,8 @@ Ids = list[int]
 
 
 def _utf8(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("holds half of a surrogate pair, which is no text") from None
+    if not is_text(text):
+        raise ValueError("holds half of a surrogate pair, which is no text")
     return text
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from safetyrepro.errors import InputError
 from safetyrepro.gateway.wire import WireRow
+from safetyrepro.unicode import encoded
 
 
 class WireWriter:
@@ -29,8 +30,7 @@ class WireWriter:
 
     def append(self, number: int, row: WireRow) -> None:
         """Add the row of request `number` (the first is 1)."""
-        # Half a surrogate pair cannot be encoded, but its escape is what JSON would hold.
-        line = row.to_json().encode("utf-8", "backslashreplace") + b"\n"
+        line = encoded(row.to_json()) + b"\n"
         with self._lock:
             self._early[number] = line
             while self._next in self._early:

@@ -28,6 +28,7 @@ from safetyrepro.errors import InputError
 from safetyrepro.gateway.wire import Seen, WireRow, read_wire
 from safetyrepro.judge.endpoint import PATH, Attempt
 from safetyrepro.judge.verdicts import KEY
+from safetyrepro.unicode import encoded
 
 RUN, WIRE, VERDICTS, TABLE, SUMMARY = "run.json", "wire.jsonl", "verdicts.jsonl", "verdicts.csv", "summary.json"
 WIRE_RUN = "judge"
@@ -173,8 +174,7 @@ def _appending(path: Path) -> BinaryIO:
 
 
 def _append(stream: BinaryIO, line: str) -> None:
-    # Half a surrogate pair cannot be encoded, but its escape is what JSON would hold.
-    stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    stream.write(encoded(line) + b"\n")
     stream.flush()
     os.fsync(stream.fileno())
 

@@ -45,7 +45,7 @@ def write_summary(folder: Path, outcome: Outcome, unchanged: Mapping[str, int], 
         writer = csv.DictWriter(buffer, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        write_text(folder / TABLE, buffer.getvalue().encode("utf-8", "backslashreplace").decode("utf-8"))
+        write_text(folder / TABLE, buffer.getvalue())
     write_json(folder / SUMMARY, summary)
     return summary
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from safetyrepro.cli import main
+from safetyrepro.flips.signal_table import read_signal_tables
 from tests.flips.outcomes import planted, rows, write_csv
 
 SCRIPT = "<script>alert(1)</script>"
@@ -381,3 +384,19 @@ def test_one_task_is_said_once(tmp_path: Path, signal_file: Path, capsys: pytest
     # The verdict stands in the first columns, whose table is stacked on a narrow screen.
     assert page.index(">Verdict</th>") < page.index(">added AUROC</th>") < page.index("<details>")
     assert 'data-label="Verdict"' in page
+
+
+def test_half_a_surrogate_pair_stops_nothing(tmp_path: Path) -> None:
+    half = "\ud800"
+    texts = {name: [half] * 40 for name in ("answer", "category", "prompt", "gold")}
+    table = [
+        row | {"benchmark": f"b{half}", "item_id": f"{row['item_id']}{half}"}
+        for row in rows("v1", [1] * 40, **texts) + rows("v2", [1, 0] * 20, jsd=[0.1, 0.2] * 20, **texts)
+    ]
+    path, out = tmp_path / "t.jsonl", tmp_path / "out"
+    path.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
+    for code, arguments in ((0, ["flips", "analyze", "--old", "v1", "--new", "v2"]), (3, ["grid"])):
+        command = [sys.executable, "-m", "safetyrepro", *arguments, str(path), "--out", str(out)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert (done.returncode, b"Traceback" in done.stderr) == (code, False), done.stderr
+    assert len(read_signal_tables([out / "signals.csv"])[0].items) == 40
