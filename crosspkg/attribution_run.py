@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from safetyrepro import benchmarks
 from safetyrepro.config import Arm, ModelSpec, model_key
 from safetyrepro.crosspkg.causes import keep, pairs_of
-from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment
+from safetyrepro.crosspkg.facts import CellOutcome, ConfigInfo, Experiment
 from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from safetyrepro.atomic import write_json
 from safetyrepro.crosspkg.attribution import Attribution
 from safetyrepro.crosspkg.attribution_scoring import attribute_sides
 from safetyrepro.crosspkg.divergence import Difference, diff_sides
-from safetyrepro.crosspkg.folder import CellOutcome
+from safetyrepro.crosspkg.facts import CellOutcome
 from safetyrepro.crosspkg.sides.exchange import Side
 from safetyrepro.crosspkg.sides.recorded import side_of
 from safetyrepro.errors import InputError

@@ -24,7 +24,8 @@ from safetyrepro import adapters, benchmarks
 from safetyrepro.adapters.base import Absent, Cell, Job, Setting
 from safetyrepro.atomic import write_json
 from safetyrepro.config import Arm, Config, ModelSpec, canonical_sha256, cell_id
-from safetyrepro.crosspkg.folder import CellFacts, State, read_cell, repeat_folder, write_cell
+from safetyrepro.crosspkg.cell_folder import read_cell, repeat_folder, write_cell
+from safetyrepro.crosspkg.facts import CellFacts, State
 from safetyrepro.crosspkg.judging import judge_of
 from safetyrepro.crosspkg.schedule import Halt
 from safetyrepro.errors import SafetyReproError, SuiteFailure

@@ -16,15 +16,8 @@ from safetyrepro import adapters, benchmarks, facts
 from safetyrepro.canonical import render
 from safetyrepro.config import Config, ModelSpec, cell_id, config_id, model_key
 from safetyrepro.crosspkg.cells import Prepared, Site, lock_sha256, run_cell, suite_version
-from safetyrepro.crosspkg.folder import (
-    ConfigInfo,
-    DataInfo,
-    Experiment,
-    ModelFacts,
-    SuiteFacts,
-    load_experiment,
-    write_plan,
-)
+from safetyrepro.crosspkg.facts import ConfigInfo, DataInfo, Experiment, ModelFacts, SuiteFacts
+from safetyrepro.crosspkg.folder import load_experiment, write_plan
 from safetyrepro.crosspkg.schedule import Halt, cells_at_once, run_all
 from safetyrepro.crosspkg.starts import Start, earlier_starts, this_start
 from safetyrepro.errors import InputError

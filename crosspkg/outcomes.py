@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safetyrepro.crosspkg.folder import CellOutcome
+from safetyrepro.crosspkg.facts import CellOutcome
 from safetyrepro.records import STATUSES, Record
 
 READABLE = ("ok", "unparsed", "refused", "truncated")

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetyrepro.analysis.resampling import TOLERANCE
 from safetyrepro.crosspkg.disagreements import clipped
-from safetyrepro.crosspkg.folder import CellOutcome
+from safetyrepro.crosspkg.facts import CellOutcome
 from safetyrepro.crosspkg.outcomes import record_score
 from safetyrepro.records import Record
 from safetyrepro.runners import in_order, suite_of, title

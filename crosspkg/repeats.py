@@ -15,7 +15,7 @@ import numpy as np
 from safetyrepro.analysis.aggregate import Aggregate
 from safetyrepro.analysis.repeats import WithinSpread, WithinVerdict, within_spread, within_verdict
 from safetyrepro.analysis.resampling import TOLERANCE
-from safetyrepro.crosspkg.folder import CellOutcome, DataInfo
+from safetyrepro.crosspkg.facts import CellOutcome, DataInfo
 from safetyrepro.crosspkg.outcomes import ItemScores, record_score
 from safetyrepro.crosspkg.wirediff import answer
 from safetyrepro.gateway.wire import WireRow, read_wire

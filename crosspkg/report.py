@@ -10,8 +10,8 @@ from typing import Any
 from safetyrepro.atomic import json_text, write_texts
 from safetyrepro.config import Arm
 from safetyrepro.crosspkg.causes import Kept, pairs_of, read_kept
+from safetyrepro.crosspkg.facts import CellOutcome, ConfigInfo, Experiment, ModelFacts
 from safetyrepro.crosspkg.finding import finding
-from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment, ModelFacts
 from safetyrepro.crosspkg.starts import who_ran
 from safetyrepro.crosspkg.summary import ArmCells, arm_summary, model_orders
 from safetyrepro.facts import items_sha256

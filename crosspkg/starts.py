@@ -16,7 +16,7 @@ from safetyrepro.config import Strict, canonical_sha256
 from safetyrepro.facts import CodeFacts, Machine, code, machine
 
 if TYPE_CHECKING:
-    from safetyrepro.crosspkg.folder import CellFacts, Experiment
+    from safetyrepro.crosspkg.facts import CellFacts, Experiment
 
 CELL_CODE = (
     "safetyrepro/*.py",

@@ -14,7 +14,7 @@ from safetyrepro.analysis.order import ModelOrder, model_order
 from safetyrepro.analysis.resampling import TOLERANCE, holm
 from safetyrepro.analysis.spread import Spread, suite_spread
 from safetyrepro.crosspkg.disagreements import clipped, disagreements
-from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo
+from safetyrepro.crosspkg.facts import CellOutcome, ConfigInfo
 from safetyrepro.crosspkg.outcomes import ItemScores, item_scores, score_matrix, shared_items
 from safetyrepro.crosspkg.promptdiff import compare_prompts
 from safetyrepro.crosspkg.releases import release_pairs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetyrepro.canonical import ids_sha256
-from safetyrepro.crosspkg.folder import CellOutcome
+from safetyrepro.crosspkg.facts import CellOutcome
 from safetyrepro.gateway.wire import Seen, read_wire
 from safetyrepro.records import Record
 

@@ -11,7 +11,7 @@ from safetyrepro.errors import InputError
 
 if TYPE_CHECKING:
     from safetyrepro.config import Config, ModelSpec
-    from safetyrepro.crosspkg.folder import Experiment
+    from safetyrepro.crosspkg.facts import Experiment
     from safetyrepro.engine.api import Tokenizer
     from safetyrepro.engine.noise import Candidate, Variation
     from safetyrepro.records import Record

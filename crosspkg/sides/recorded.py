@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safetyrepro.canonical import ids_sha256
-from safetyrepro.crosspkg.folder import read_cell, repeats_done
+from safetyrepro.crosspkg.cell_folder import read_cell, repeats_done
 from safetyrepro.crosspkg.outcomes import record_score
 from safetyrepro.crosspkg.sides.exchange import Exchange, ScoredText, Side
 from safetyrepro.crosspkg.sides.responses import Answer, answers, usage_prompt_tokens

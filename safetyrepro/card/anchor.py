@@ -22,7 +22,8 @@ from safetyrepro.card.ran import EARLIER, PLAN, run_card
 from safetyrepro.card.spreads import suite_spreads
 from safetyrepro.card.stability import Analysed, Computation, analysed, read_table
 from safetyrepro.config import UNVERIFIED, Arm, ModelSpec, cell_id
-from safetyrepro.crosspkg.folder import CellOutcome, ConfigInfo, Experiment, ModelFacts, load_experiment
+from safetyrepro.crosspkg.facts import CellOutcome, ConfigInfo, Experiment, ModelFacts
+from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.importers.values import mapping
 from safetyrepro.facts import items_sha256
 from safetyrepro.runners import in_order, suite_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from safetyrepro.analysis.card.fact import given, not_disclosed, unverified
 from safetyrepro.analysis.card.model import RunCard
-from safetyrepro.crosspkg.folder import Experiment
+from safetyrepro.crosspkg.facts import Experiment
 from safetyrepro.crosspkg.importers.values import mapping
 from safetyrepro.crosspkg.starts import Ran, who_ran
 from safetyrepro.crosspkg.words import count_word

@@ -15,7 +15,7 @@ from safetyrepro.runners import in_order, title
 
 if TYPE_CHECKING:
     from safetyrepro.card.stability import Computation
-    from safetyrepro.crosspkg.folder import ConfigInfo, Experiment
+    from safetyrepro.crosspkg.facts import ConfigInfo, Experiment
 
 ALPHA = 0.05
 

@@ -14,7 +14,7 @@ from safetyrepro.cli.numbers import finite
 from safetyrepro.cli.outputs import OutFolder
 
 if TYPE_CHECKING:
-    from safetyrepro.crosspkg.folder import Experiment
+    from safetyrepro.crosspkg.facts import Experiment
     from safetyrepro.crosspkg.gate import Acceptance, Gate
 
 EXIT_INCONCLUSIVE = 3

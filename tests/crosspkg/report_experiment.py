@@ -12,15 +12,9 @@ from safetyrepro.adapters.base import Setting
 from safetyrepro.atomic import write_text
 from safetyrepro.canonical import ids_sha256
 from safetyrepro.config import Arm, Config, cell_id, config_id
-from safetyrepro.crosspkg.folder import (
-    CellFacts,
-    ConfigInfo,
-    DataInfo,
-    ModelFacts,
-    SuiteFacts,
-    write_cell,
-    write_plan,
-)
+from safetyrepro.crosspkg.cell_folder import write_cell
+from safetyrepro.crosspkg.facts import CellFacts, ConfigInfo, DataInfo, ModelFacts, SuiteFacts
+from safetyrepro.crosspkg.folder import write_plan
 from safetyrepro.crosspkg.starts import Start
 from safetyrepro.facts import CodeFacts, Machine
 from safetyrepro.gateway.wire import Seen, WireRow

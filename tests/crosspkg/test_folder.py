@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from safetyrepro.crosspkg.cell_folder import REPEATS
 from safetyrepro.crosspkg.exporters import EeeOptions, export_eee, records_frame
-from safetyrepro.crosspkg.folder import REPEATS, counted_files, load_experiment
+from safetyrepro.crosspkg.folder import counted_files, load_experiment
 from safetyrepro.crosspkg.sides import open_side
 from safetyrepro.errors import InputError
 from safetyrepro.flips.scores import read_outcomes

@@ -9,7 +9,7 @@ import pytest
 
 from safetyrepro.config import load_config
 from safetyrepro.crosspkg.experiment import Plan, narrowed, run_experiment
-from safetyrepro.crosspkg.folder import Experiment
+from safetyrepro.crosspkg.facts import Experiment
 from safetyrepro.crosspkg.report import build_report
 from safetyrepro.progress import Progress
 

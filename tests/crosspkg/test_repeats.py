@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from safetyrepro.cli.diff import diff as diff_command
+from safetyrepro.crosspkg.cell_folder import read_cell, repeat_folder, write_cell
 from safetyrepro.crosspkg.finding import finding
-from safetyrepro.crosspkg.folder import load_experiment, read_cell, repeat_folder, write_cell
+from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.gate import check_report, parse_gate
 from safetyrepro.crosspkg.headlines import headlines
 from safetyrepro.crosspkg.repeats import repeat_sentences, single_draw

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from safetyrepro.crosspkg.folder import CellOutcome, load_experiment
+from safetyrepro.crosspkg.facts import CellOutcome
+from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.gateway.wire import read_wire
 from tests.crosspkg.test_experiment import anchor, write_config
 

@@ -12,7 +12,8 @@ import pytest
 from safetyrepro import facts
 from safetyrepro.config import load_config
 from safetyrepro.crosspkg.experiment import Plan, run_experiment
-from safetyrepro.crosspkg.folder import Experiment, load_experiment
+from safetyrepro.crosspkg.facts import Experiment
+from safetyrepro.crosspkg.folder import load_experiment
 from safetyrepro.crosspkg.report import build_report, write_report
 from safetyrepro.crosspkg.starts import earlier_starts, who_ran
 from safetyrepro.crosspkg.steps import next_steps
