@@ -66,11 +66,11 @@ class HeldKeys(Cache):
             for buffer in layer.tails:
                 buffer[target] = buffer[source]
 
-    def give_back(self, stems: int, tails: int) -> None:
-        """Free the room behind the first `stems` stems and `tails` tails."""
+    def give_back(self, stems: int, stem: int, tails: int, tail: int) -> None:
+        """Free the room behind the first `stems` stems of `stem` tokens and the first `tails` tails of `tail`."""
         for layer in self.held:
-            layer.stems = _fewer(layer.stems, stems)
-            layer.tails = _fewer(layer.tails, tails)
+            layer.stems = _fewer(layer.stems, stems, stem)
+            layer.tails = _fewer(layer.tails, tails, tail)
 
     def forget(self) -> None:
         """Free the room of all stems and tails."""
@@ -183,9 +183,14 @@ def _copy(held: torch.Tensor, like: torch.Tensor, room: int) -> torch.Tensor:
     return grown
 
 
-def _fewer(buffers: tuple[torch.Tensor, ...], rows: int) -> tuple[torch.Tensor, ...]:
-    """`buffers` with their first rows alone, where they hold more."""
-    return tuple(buffer[:rows].clone() if rows < buffer.shape[0] else buffer for buffer in buffers)
+def _fewer(buffers: tuple[torch.Tensor, ...], rows: int, tokens: int) -> tuple[torch.Tensor, ...]:
+    """`buffers` with their first `rows` of `tokens` alone, where they hold more."""
+    return tuple(
+        buffer[:rows, :, :tokens].clone(memory_format=torch.contiguous_format)
+        if rows < buffer.shape[0] or tokens < buffer.shape[2]
+        else buffer
+        for buffer in buffers
+    )
 
 
 def _roomy(buffer: torch.Tensor | None, rows: int, tokens: int, like: torch.Tensor) -> torch.Tensor:

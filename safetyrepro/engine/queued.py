@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -61,6 +62,7 @@ class Job:
     top: bool = True
     given_up: Callable[[], bool] = field(default_factory=given_up.get)
     """Whether nobody waits for it any more."""
+    asked: float = field(default_factory=time.monotonic)
     result: Future[Result] = field(default_factory=Future)
     from_memo: bool = False
 
@@ -113,7 +115,7 @@ class QueuedEngine(ABC):
 
     @abstractmethod
     def _compute(self, batch: list[Job], deliver: Callable[[Job, Result], None]) -> None:
-        """Compute `batch` and deliver every result."""
+        """Compute `batch`, to which others that wait may be added, and deliver every result but of those given up."""
 
     def _key(self, job: Job) -> Hashable:
         """Of the memo; an engine has a memo of its own, so that numerics need no place in it."""
@@ -219,12 +221,8 @@ class QueuedEngine(ABC):
         torch.set_num_threads(self._threads)
         while batch := self._next_batch():
             fresh = [job for job in batch if not self._remembered(job)]
-            wanted = [job for job in fresh if not job.given_up()]
-            if wanted:
+            if wanted := still_wanted(fresh):
                 self._settle(wanted)
-            for job in fresh:
-                if not job.result.done():
-                    job.result.set_exception(GivenUp())
 
     def _next_batch(self) -> list[Job]:
         """What is computed next; nothing once closed."""
@@ -251,11 +249,28 @@ class QueuedEngine(ABC):
             for half in (left[: len(left) // 2], left[len(left) // 2 :]):
                 if half:
                     self._settle(half)
+            return
+        give_up(batch)
 
     def _deliver(self, job: Job, result: Result) -> None:
         if job.memo:
             self._memo.put(self._key(job), result)
         job.result.set_result(result)
+
+
+def still_wanted(jobs: Sequence[Job]) -> list[Job]:
+    """Those that somebody waits for; the others end."""
+    wanted = [job for job in jobs if not job.given_up()]
+    kept = {id(job) for job in wanted}
+    give_up(job for job in jobs if id(job) not in kept)
+    return wanted
+
+
+def give_up(jobs: Iterable[Job]) -> None:
+    """End those of `jobs` that have no result."""
+    for job in jobs:
+        if not job.result.done():
+            job.result.set_exception(GivenUp())
 
 
 def check_ids(ids: Sequence[int], vocabulary: int) -> None:

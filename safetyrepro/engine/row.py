@@ -11,7 +11,7 @@ import torch
 
 from safetyrepro.engine.held import ROWS, SLOTS, TAIL, HeldKeys, rounded
 from safetyrepro.engine.packed import Groups, Mask, PackedShape, Step, Watched
-from safetyrepro.engine.tree import Nodes, PrefixTree, prefix_tree
+from safetyrepro.engine.tree import EMPTY, Nodes, PrefixTree, prefix_tree
 
 _TRIAL: Final = ((1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 8))
 """Token ids of the trial at load: two sequences that part; the first is continued by the last token of the second."""
@@ -41,25 +41,37 @@ class PackedRow:
     """The tokens that are held, and forward passes that look at them."""
 
     def __init__(self, shape: PackedShape, tree: PrefixTree, prompts: Sequence[int]) -> None:
-        """Begin with nothing.
-
-        Args:
-            shape: The model.
-            tree: Of all sequences.
-            prompts: Nodes that generations branch off, in any order.
-        """
-        self._shape, self._tree = shape, tree
+        """Begin with nothing; the arguments are the model and those of `grow`."""
+        self._shape, self._tree = shape, EMPTY
         self._keys = HeldKeys(shape.layers)
         self._slots: Nodes = np.empty(0, dtype=np.int64)
         self._stems: list[_Stem] = []
         self._tails: list[_Tail] = []
         self._claimed = np.zeros(4, dtype=np.int64)
         """Rows and tokens of the stems, rows and tokens of the tails that there is room for, or a claim on."""
-        ends = np.zeros(len(tree.tokens) + 1, dtype=np.int64)
-        ends[np.array(sorted(set(prompts)), dtype=np.int64) + 1] = 1
+        self._common = np.empty(0, dtype=np.bool_)
+        """Whether several of the prompts that came with a node begin with it."""
+        self.grow(tree, prompts)
+
+    def grow(self, tree: PrefixTree, prompts: Sequence[int]) -> None:
+        """Go on with a tree that grew out of the one until now.
+
+        Args:
+            tree: Of all sequences.
+            prompts: New nodes that generations branch off, in any order.
+        """
+        size = len(self._tree.tokens)
+        ends = np.zeros(len(tree.tokens) - size + 1, dtype=np.int64)
+        ends[np.array(sorted(set(prompts)), dtype=np.int64) - size + 1] = 1
         before = ends.cumsum()
-        self._common = before[tree.last + 1] - before[:-1] > 1
-        """Whether several prompts begin with a node."""
+        self._common = np.concatenate([self._common, before[tree.last[size:] - size + 1] - before[:-1] > 1])
+        self._tree = tree
+
+    def kept(self, ahead: int) -> int:
+        """How many nodes of the tree's edge, from the root on, are held or to come, `ahead` being the next."""
+        edge = self._tree.edge
+        gone = np.flatnonzero((edge < ahead) & ~np.isin(edge, self._slots))
+        return int(gone[0]) if len(gone) else len(edge)
 
     def room(self) -> int:
         """Tokens that there is room for beside what is held or claimed."""
@@ -128,12 +140,18 @@ class PackedRow:
             self._keys.forget()
             self._claimed = np.zeros(4, dtype=np.int64)
             return
-        rows = np.array([rounded(len(self._stems), ROWS), rounded(len(self._tails), ROWS)])
-        claimed = self._claimed[[0, 2]]
-        halved = 2 * rows <= claimed
+        needed = np.array(
+            [
+                rounded(len(self._stems), ROWS),
+                max(len(other.positions) for other in self._stems),
+                rounded(len(self._tails), ROWS),
+                rounded(max(tail.room for tail in self._tails), TAIL),
+            ]
+        )
+        halved = (2 * needed <= self._claimed) & (needed < self._claimed)
         if halved.any():
-            self._claimed[[0, 2]] = np.where(halved, rows, claimed)
-            self._keys.give_back(*self._claimed[[0, 2]].tolist())
+            self._claimed = np.where(halved, needed, self._claimed)
+            self._keys.give_back(*self._claimed.tolist())
 
     def drop(self, ahead: Sequence[int], *, must: bool) -> None:
         """Give up the slots that neither the nodes `ahead` nor the generations look at.
@@ -175,7 +193,7 @@ class PackedRow:
         fed, at = len(ends), self._tree.depths[self._slots]
         own = positions[:fed, None]
         by_slot = self._leads(ends) & self._common[self._slots]
-        slots = int(by_slot.any(axis=0).nonzero()[0].max(initial=-1)) + 1
+        slots = int(np.flatnonzero(by_slot.any(axis=0)).max(initial=-1)) + 1
         length = max((len(stem.positions) for stem in self._stems), default=0)
         stems = np.full((fed, length), -1, dtype=np.int64)
         for row, tail in enumerate(self._tails):

@@ -2,7 +2,7 @@
 
 The token ids of all requests make a prefix tree. Its nodes go through the model in depth-first order, packed into
 forward passes with the next tokens of the generations that have begun. Keys and values are held for as long as a node
-or a generation to come looks at them.
+or a generation to come looks at them. Requests that come while it runs grow the tree.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from typing import Final
 import numpy as np
 import torch
 
-from safetyrepro.engine.api import TOP
 from safetyrepro.engine.forward import Likeliest, check_finite, read, totals_of
 from safetyrepro.engine.generation import PackedGeneration, Stops
 from safetyrepro.engine.packed import PackedShape
-from safetyrepro.engine.requests import Answer, PackedBranch, PackedSpan, Request
+from safetyrepro.engine.requests import Answer, PackedBranch, Request
 from safetyrepro.engine.row import PackedRow
 from safetyrepro.engine.sampling import Sampler
+from safetyrepro.engine.scoring import Spans, none_likeliest
 from safetyrepro.engine.tokenizer import FastTokenizer
-from safetyrepro.engine.tree import Nodes, prefix_tree
+from safetyrepro.engine.tree import EMPTY, Nodes
 from safetyrepro.errors import InputError
 
 BRANCHES: Final = 64
 """Generations that go on at once: enough for a pass over the weights to pay."""
+MOST_NODES: Final = 1 << 20
+"""Nodes from which on a pass takes nobody in, so that it ends some time and its tree is given up."""
 
 
 @dataclass
@@ -54,9 +56,10 @@ class _Branch:
 
 
 class SharedPass:
-    """Answers all `requests`, which are distinct, and delivers each answer under its index as soon as it is there.
+    """Answers all `requests`, which are distinct, and delivers each answer under its number as soon as it is there.
 
-    A generation for which `given_up(index)` is true ends without an answer.
+    Whatever `newcomers()` gives between two forward passes is answered too, numbered behind those before, and shares
+    what is still held of the latest prompts. A generation for which `given_up(number)` is true ends without an answer.
     """
 
     def __init__(
@@ -68,56 +71,54 @@ class SharedPass:
         deliver: Callable[[int, Answer], None],
         stopped: Callable[[], bool] = lambda: False,
         given_up: Callable[[int], bool] = lambda _: False,
+        newcomers: Callable[[], Sequence[Request]] = lambda: (),
     ) -> None:
-        self._shape, self._tokenizer, self._requests = shape, tokenizer, requests
-        self._max_length, self._deliver, self._stopped, self._given_up = max_length, deliver, stopped, given_up
-        self._tree = tree = prefix_tree([ask.forwarded for ask in requests], [ask.place for ask in requests])
+        self._shape, self._tokenizer, self._max_length = shape, tokenizer, max_length
+        self._deliver, self._stopped, self._given_up, self._newcomers = deliver, stopped, given_up, newcomers
+        self._requests: list[Request] = []
+        self._tree = EMPTY
         self._at = 0
         """Nodes that went through the model: all before this one."""
-        size = len(tree.tokens)
         self._begins: dict[int, list[int]] = {}
-        """Per node the requests whose generations branch off it."""
-        branches = np.zeros(size, dtype=np.int64)
-        self._tops = np.full(size, -1, dtype=np.int64)
-        """Per node the row of `_likeliest`, where that is wanted."""
-        wanted = np.zeros(size, dtype=bool)
-        offsets = [0]
-        nodes: list[Nodes] = []
-        for at, (ask, path) in enumerate(zip(requests, tree.paths, strict=True)):
-            wanted[path] = True
-            if ask.decoding is not None:
-                self._begins.setdefault(int(path[-1]), []).append(at)
-                branches[path[-1]] += 1
-            elif ask.top:
-                self._tops[path] = 0
-            nodes.append(path[: len(ask.ids) - ask.start] if ask.decoding is None else path[:0])
-            offsets.append(offsets[-1] + len(nodes[-1]))
-        self._wanted = wanted
-        self._begun = np.concatenate([[0], branches.cumsum()])
-        """Per node how many generations begin before it."""
-        asked = np.flatnonzero(self._tops == 0)
-        self._tops[asked] = np.arange(len(asked))
-        likeliest = min(TOP, shape.model.get_input_embeddings().weight.shape[0])
-        self._likeliest = Likeliest(
-            np.zeros((len(asked), likeliest), dtype=np.int32), np.zeros((len(asked), likeliest), dtype=np.float32)
-        )
-        self._offsets = offsets
-        """Per request where its span begins in `_values`."""
-        self._values = np.full(offsets[-1], np.nan, dtype=np.float32)
-        by_request = np.concatenate([np.empty(0, dtype=np.int64), *nodes])
-        targets = [token for ask in requests if ask.decoding is None for token in ask.ids[ask.start :]]
-        self._order = by_request.argsort(kind="stable")
-        self._read_nodes = by_request[self._order]
-        self._read_targets = np.array(targets, dtype=np.int64)[self._order]
-        scores = [at for at, ask in enumerate(requests) if ask.decoding is None]
-        self._ends = deque(sorted((int(tree.paths[at].max(initial=-1)), at) for at in scores))
-        """(node after which its span is scored, request)"""
-        self._row = PackedRow(shape, tree, list(self._begins))
+        """Per node to come the requests whose generations branch off it."""
+        self._begun = np.zeros(1, dtype=np.int64)
+        """Per node how many generations begin before it, and how many in all."""
+        self._wanted = np.empty(0, dtype=np.bool_)
+        """Whether something is read after a node."""
+        self._spans: list[Spans] = []
+        self._row = PackedRow(shape, EMPTY, [])
         self._most_active = min(BRANCHES, shape.pack_tokens)
         self._active: list[_Branch] = []
         """In the order of their rows."""
         self._waiting: deque[_Branch] = deque()
         """Generations that have begun and for whose tokens there is no room yet."""
+        self._grow(requests)
+
+    def _grow(self, requests: Sequence[Request]) -> None:
+        """Take in further requests."""
+        size, first = len(self._tree.tokens), len(self._requests)
+        places = [ask.place for ask in requests]
+        tree = self._tree.grown([ask.forwarded for ask in requests], places, self._row.kept(self._at))
+        wanted = np.zeros(len(tree.tokens) - size, dtype=np.bool_)
+        branches = np.zeros(len(tree.tokens) - size, dtype=np.int64)
+        prompts: list[int] = []
+        spans: list[tuple[int, Request, Nodes]] = []
+        for number, (ask, path) in enumerate(zip(requests, tree.paths, strict=True), first):
+            wanted[path - size] = True
+            if ask.decoding is None:
+                spans.append((number, ask, path))
+                continue
+            prompts.append(int(path[-1]))
+            self._begins.setdefault(prompts[-1], []).append(number)
+            branches[prompts[-1] - size] += 1
+        self._requests += requests
+        self._tree = tree
+        self._begun = np.concatenate([self._begun, self._begun[-1] + branches.cumsum()])
+        self._wanted = np.concatenate([self._wanted, wanted])
+        self._row.grow(tree, prompts)
+        if spans:
+            self._spans.append(Spans(spans, self._shape.model.get_input_embeddings().weight.shape[0]))
+        self._deliver_scores()
 
     @torch.inference_mode()
     def run(self) -> None:
@@ -127,10 +128,11 @@ class SharedPass:
             InputError: a request does not fit into `cache_mb`, or its log-probabilities are not finite.
             RuntimeError: it was stopped.
         """
-        self._deliver_scores()
         while self._goes_on():
             if self._stopped():
                 raise RuntimeError("the engine was closed")
+            if len(self._tree.tokens) < MOST_NODES and (more := self._newcomers()):
+                self._grow(more)
             self._activate()
             self._drop()
             nodes = np.arange(self._at, self._at + self._nodes_beside())
@@ -200,27 +202,15 @@ class SharedPass:
             totals = totals_of(logits)
             after = wanted[max(0, piece.start - len(fed)) : max(0, piece.stop - len(fed))]
             first = max(0, len(fed) - piece.start)
-            self._read_nodes_at(after, logits[first:], totals[first:])
+            for spans in self._spans:
+                spans.read(after, logits[first:], totals[first:])
             continued = [(branch, row) for row, branch in enumerate(fed[piece])]
             begun = [
                 (self._begin(at, int(node)), first + row)
                 for row, node in enumerate(after)
-                for at in self._begins.get(int(node), ())
+                for at in self._begins.pop(int(node), ())
             ]
             self._advance([*continued, *begun], logits, totals)
-
-    def _read_nodes_at(self, nodes: Nodes, logits: torch.Tensor, totals: torch.Tensor) -> None:
-        if not len(nodes):
-            return
-        reads = slice(*np.searchsorted(self._read_nodes, [nodes[0], nodes[-1] + 1]))
-        rows = torch.from_numpy(np.searchsorted(nodes, self._read_nodes[reads])).to(logits.device)
-        targets = torch.from_numpy(self._read_targets[reads]).to(logits.device)
-        self._values[self._order[reads]] = (logits[rows, targets].float() - totals[rows]).cpu().numpy()
-        topped = np.flatnonzero(self._tops[nodes] >= 0)
-        if len(topped):
-            likeliest = read(logits[torch.from_numpy(topped).to(logits.device)]).likeliest()
-            self._likeliest.ids[self._tops[nodes[topped]]] = likeliest.ids
-            self._likeliest.logprobs[self._tops[nodes[topped]]] = likeliest.logprobs
 
     def _begin(self, at: int, node: int) -> _Branch:
         ask = self._requests[at]
@@ -262,21 +252,15 @@ class SharedPass:
 
     def _deliver_scores(self) -> None:
         """Deliver the spans whose tokens have all been read."""
-        while self._ends and self._ends[0][0] < self._at:
-            _, at = self._ends.popleft()
-            ask = self._requests[at]
-            logprobs = self._values[self._offsets[at] : self._offsets[at + 1]].copy()
-            likeliest = None
-            if ask.top:
-                rows = self._tops[self._tree.paths[at]]
-                likeliest = Likeliest(self._likeliest.ids[rows], self._likeliest.logprobs[rows])
-            check_finite(logprobs, likeliest or _joined([]))
-            self._deliver(at, PackedSpan(ask.start, logprobs, likeliest))
+        for spans in self._spans:
+            for number, scored in spans.scored(self._at):
+                self._deliver(number, scored)
+        self._spans = [spans for spans in self._spans if not spans.done]
 
 
 def _joined(pieces: Sequence[Likeliest]) -> Likeliest:
-    none = Likeliest(np.zeros((0, TOP), dtype=np.int32), np.zeros((0, TOP), dtype=np.float32))
+    if not pieces:
+        return none_likeliest()
     return Likeliest(
-        np.concatenate([piece.ids for piece in pieces] or [none.ids]),
-        np.concatenate([piece.logprobs for piece in pieces] or [none.logprobs]),
+        np.concatenate([piece.ids for piece in pieces]), np.concatenate([piece.logprobs for piece in pieces])
     )

@@ -143,9 +143,9 @@ def test_a_long_answer_keeps_no_room_of_short_ones(
     pair, rows = pairs[family], []
     give_back = HeldKeys.give_back
 
-    def watched(keys: HeldKeys, stems: int, tails: int) -> None:
+    def watched(keys: HeldKeys, stems: int, stem: int, tails: int, tail: int) -> None:
         before = len(keys.held[0].tails[0])
-        give_back(keys, stems, tails)
+        give_back(keys, stems, stem, tails, tail)
         rows.append((before, len(keys.held[0].tails[0])))
 
     monkeypatch.setattr(HeldKeys, "give_back", watched)
