@@ -27,8 +27,8 @@ CLIENTS = {
 JUDGE = "openai/gpt-4o-2024-05-13"
 """The judge that HELM names; another one answers in its place."""
 JUDGED_METRIC = "helm.benchmark.metrics.safety_metrics.SafetyScoreMetric"
-TIMEOUT_SECONDS = 3600
-THREADS = 4
+TIMEOUT_SECONDS = 86_400
+"""A request may wait for all others; a suite that hangs is ended by whoever runs it."""
 
 
 def load_canonical() -> ModuleType:
@@ -176,7 +176,7 @@ def main(job_path: Path, out_dir: Path) -> None:
                 auth=Authentication(""),
                 url=None,
                 local_path=folder,
-                num_threads=THREADS,
+                num_threads=job["threads"],
                 output_path=str(part),
                 suite="safetyrepro",
                 dry_run=False,

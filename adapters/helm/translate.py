@@ -16,6 +16,7 @@ from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.helm.layout import incorrect_answers, layouts
 from safetyrepro.adapters.helm.plan import ENTRIES, OWN_SHOTS, SEPARATE, plan
 from safetyrepro.adapters.helm.settings import cell_settings
+from safetyrepro.adapters.pace import requests_at_once
 from safetyrepro.adapters.record import by_item, candidate_of, divisors
 from safetyrepro.benchmarks.base import ClassRule
 from safetyrepro.config import JUDGED, Arm
@@ -81,6 +82,7 @@ def _client(cell: Cell, *, chat: bool) -> dict[str, Any]:
         "end_of_text": cell.model.eos_text,
         # The BOS that the server adds takes a place that HELM does not know of.
         "max_length": cell.model.max_length - cell.model.adds_bos,
+        "threads": requests_at_once(cell.model),
     }
 
 
@@ -122,6 +124,7 @@ def _matched(cell: Cell) -> Job:
         "end_of_text": cell.model.eos_text,
         # None leaves HELM without a tokenizer: it would only be used to shorten what must be sent as it is.
         "max_length": None,
+        "threads": requests_at_once(cell.model),
         "runs": [run],
     }
     return Job(payload, cell_settings(cell), len(cell.canonical.prompts if free else cell.canonical.sequences))

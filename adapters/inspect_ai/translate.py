@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from safetyrepro.adapters.base import Absent, Cell, Job
 from safetyrepro.adapters.inspect_ai.settings import matched_settings, nominal_settings, task_settings
+from safetyrepro.adapters.pace import requests_at_once
 from safetyrepro.adapters.record import by_item, candidate_of, divisors
 from safetyrepro.benchmarks.base import ClassRule
 from safetyrepro.config import JUDGED, Arm
-from safetyrepro.engine.api import UPSTREAM
 
 if TYPE_CHECKING:
     from safetyrepro.benchmarks.base import Item
@@ -23,11 +23,6 @@ CHAT = "openai-api/safetyrepro/model"
 COMPLETIONS = "openai-api-completions/safetyrepro/model"
 TASKS = ("truthfulqa", "bbq", "xstest")
 """What inspect_evals ships, of the benchmarks here."""
-AT_ONCE = 64
-"""Requests in flight: an engine queues them, and in shared mode answers all that wait in one pass. One answer that
-never ends would hold up everything else behind a few."""
-AT_ONCE_UPSTREAM = 4
-"""The same before another server, which may refuse more."""
 MOST_ERRORS = 20
 """One item's error is that item's; at so many, or at all of fewer, Inspect gives the run up. A dead server must not
 cost it the seconds that it takes to typeset every traceback."""
@@ -64,10 +59,9 @@ def _missing(cell: Cell) -> str | None:
 
 
 def _job(cell: Cell, task: dict[str, Any], requests: int) -> Job:
-    at_once = AT_ONCE_UPSTREAM if cell.model.numerics == UPSTREAM else AT_ONCE
     payload = {
         **task,
-        "generate": {**task["generate"], "max_retries": 0, "max_connections": at_once},
+        "generate": {**task["generate"], "max_retries": 0, "max_connections": requests_at_once(cell.model)},
         "fail_on_error": min(len(cell.data.items), MOST_ERRORS),
     }
     settings = {Arm.NOMINAL: nominal_settings, Arm.SHIPPED: task_settings, Arm.MATCHED: matched_settings}[cell.arm]
