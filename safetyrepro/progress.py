@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from safetyrepro.plurals import lasting
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 PLAIN_SECONDS = 10.0
+"""Between two lines of one task; where nothing has moved, half as long as that has lasted."""
 
 
 class Task:
@@ -19,7 +22,8 @@ class Task:
 
     def __init__(self, report: Progress, name: str, total: int) -> None:
         self._report, self._name, self._total = report, name, max(total, 1)
-        self._started = self._said = time.monotonic()
+        self._started = self._said = self._moved = time.monotonic()
+        self._done = 0
         self._bar = None if report.live is None else report.live.add_task(name, total=self._total)
 
     def update(self, done: int) -> None:
@@ -29,11 +33,15 @@ class Task:
             self._report.live.update(self._bar, completed=done)
             return
         now = time.monotonic()
-        if now - self._said >= PLAIN_SECONDS:
-            self._said = now
-            left = (now - self._started) / done * (self._total - done) if done else None
-            eta = "" if left is None else f", about {left:.0f} s left"
-            self._report.say(f"  {self._name}: {done} of {self._total}{eta}")
+        if done != self._done:
+            self._done, self._moved = done, now
+        if now - self._said < max(PLAIN_SECONDS, (now - self._moved) / 2):
+            return
+        self._said = now
+        still = now - self._moved
+        left = (now - self._started - still) / done * (self._total - done) if done else 0.0
+        further = f"about {lasting(left - still)} left" if left > still else f"the same for {lasting(still)}"
+        self._report.say(f"  {self._name}: {done} of {self._total}, {further}")
 
     def finish(self, outcome: str) -> None:
         """Replace the bar by one line that says how it ended."""

@@ -13,7 +13,7 @@ import click
 
 from safetyrepro.cli.numbers import finite
 from safetyrepro.cli.outputs import OutFolder
-from safetyrepro.plurals import counted
+from safetyrepro.plurals import counted, lasting
 
 if TYPE_CHECKING:
     from safetyrepro.envelope.grid import Envelope
@@ -299,7 +299,7 @@ def _print_plan(body: Mapping[str, Any]) -> None:
         )
         if one["seconds"] is not None:
             said = "measured on a sample" if one["measured"] else "at least, by this machine's matrix product"
-            click.echo(f"  time {_time(one['seconds'])} ({said}), memory about {one['memory_bytes'] / 1e9:.1f} GB")
+            click.echo(f"  time {lasting(one['seconds'])} ({said}), memory about {one['memory_bytes'] / 1e9:.1f} GB")
     for line in (*body["unresolved"], *body["unverified"]):
         click.echo(f"Not verified: {line}")
     for line in body["blocks"]:
@@ -318,9 +318,3 @@ def _print_needed(needed: Mapping[str, Any]) -> None:
                 f"{needed['configurations']} configurations by itself (Bonferroni)"
             )
         click.echo(f"  {row['discordant'] * 100:g}% of items discordant: {shown}")
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
