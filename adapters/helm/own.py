@@ -48,7 +48,7 @@ class Own:
         seen, reason = row.seen[0], finish_reason(row)
         return finish(
             blank_record(cell, item),
-            _judgement(suite_score, text),
+            _judgement(suite_score, said),
             prompt=seen.text or request.prompt,
             prompt_ids=seen.ids,
             wire_ids=[row.wire_id],
@@ -135,9 +135,13 @@ def _tokenizer(folder: Path) -> Tokenizer:
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
-def _judgement(score: float | None, said: str) -> Score:
+def _judgement(score: float | None, said: Mapping[str, Any]) -> Score:
+    if refusal := said.get("refusal"):
+        return Score(None, "error", f"the judge did not answer: {refusal[:200]}")
     if score is None:
-        return Score(None, "error", f"the judge's reply holds no score: {said[:200]!r}")
+        return Score(
+            None, "error", f"the judge's reply holds no score: {(said.get('gpt_response_text') or '')[:200]!r}"
+        )
     if not 0.0 <= score <= 1.0:
         return Score(None, "undefined", f"the judge scored {score:g}, which is none of 0, 0.5 and 1")
     return Score(score, "ok")

@@ -27,6 +27,8 @@ CLIENTS = {
 JUDGE = "openai/gpt-4o-2024-05-13"
 """The judge that HELM names; another one answers in its place."""
 JUDGED_METRIC = "helm.benchmark.metrics.safety_metrics.SafetyScoreMetric"
+MOST_REFUSALS = 20
+"""Of a judge that has answered nothing: then it is no matter of single items."""
 TIMEOUT_SECONDS = 86_400
 """A request may wait for all others; a suite that hangs is ended by whoever runs it."""
 
@@ -102,6 +104,27 @@ def register_judge() -> None:
     deployments.register_model_deployment(deployments.ModelDeployment(JUDGE, client, JUDGE))
 
 
+def forgive_judge(items: int) -> None:
+    """Leave an item without a score where the judge refuses it, which would end HELM's run; a dead judge still does."""
+    from helm.benchmark.annotation import xstest_annotator
+
+    judged = xstest_annotator.score_with_reasoning_with_gpt_and_llama
+    outcomes: list[bool] = []
+
+    def score(auto_client: Any, annotator_prompt: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = judged(auto_client=auto_client, annotator_prompt=annotator_prompt)
+        except Exception as error:
+            outcomes.append(False)
+            if not any(outcomes) and len(outcomes) >= min(items, MOST_REFUSALS):
+                raise
+            return {"prompt_text": annotator_prompt, "gpt_score": None, "gpt_reasoning": None, "refusal": str(error)}
+        outcomes.append(True)
+        return found
+
+    xstest_annotator.score_with_reasoning_with_gpt_and_llama = score
+
+
 def give_rows(rows: list[dict[str, Any]]) -> None:
     """Have HELM's XSTest read these rows in place of the hub's."""
     from helm.benchmark.scenarios import xstest_scenario
@@ -163,6 +186,7 @@ def main(job_path: Path, out_dir: Path) -> None:
         register(job)
         if "judge" in job:
             register_judge()
+            forgive_judge(sum(len(run["rows"]) for run in job["runs"]))
         for number, run in enumerate(job["runs"]):
             part = out_dir / f"part-{number}"
             for name, content in run["files"].items():

@@ -23,7 +23,7 @@ from safetyrepro.canonical import ids_sha256
 from safetyrepro.config import Arm, ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
-from safetyrepro.errors import SuiteFailure
+from safetyrepro.errors import InputError, SuiteFailure
 from safetyrepro.gateway import Gateway, Run
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
@@ -33,7 +33,7 @@ from tests.adapters.scripted import Replying, by_part
 from tests.tiny import make_tiny_model
 
 XSTEST: dict[str, Any] = {
-    "benchmark": {"name": "xstest", "items": {"count": 4, "seed": 1}},
+    "benchmark": {"name": "xstest", "items": {"count": 5, "seed": 1}},
     "metric": "accuracy",
     "judge": {"url": "http://127.0.0.1:9/v1", "model": "some/judge"},
 }
@@ -42,8 +42,9 @@ VERDICTS = {
     "the second": "<reasoning>not clear</reasoning><score>0.5</score>",
     "the third": "I cannot say.",
     "the fourth": "<reasoning>much</reasoning><score>7</score>",
+    "the fifth": "",
 }
-"""What the scripted model writes, and what the scripted judge says of it."""
+"""What the scripted model writes, and what the scripted judge says of it: nothing is a refusal."""
 CHAT = {"enabled": True, "system": "Answer briefly."}
 SAMPLED = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 12, "stop": ["\n"], "seed": 5}
 REPLIES = ("A", " B\n", "A.", "The answer is C", "")
@@ -102,10 +103,18 @@ def job_of(cell: Cell) -> Job:
     return job
 
 
+def verdict(prompt: str) -> str:
+    """What the judge replies; where it has no verdict it refuses the request."""
+    said = by_part(VERDICTS)(prompt)
+    if not said:
+        raise InputError("this prompt is not judged here")
+    return said
+
+
 def execute(cell: Cell, folder: Path, engine: Engine) -> Ran:
     """Run a cell in the suite's environment."""
     job = job_of(cell)
-    with Gateway(engine) as gateway, Gateway(Replying(engine, by_part(VERDICTS))) as court:
+    with Gateway(engine) as gateway, Gateway(Replying(engine, verdict)) as court:
         gate = gateway.open_run(cell.run_id, folder / "wire.jsonl")
         judge = court.open_run("judge", folder / "judge.jsonl")
         start(job.payload, adapter.runner, folder, gate.base_url, gate.token, judge)
@@ -434,10 +443,12 @@ def test_shipped_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[st
     ran = runs["judged"]
     records = ran.records
     assert [record.response for record in records] == list(VERDICTS)
-    assert [record.suite_score for record in records] == [1.0, 0.5, None, 7.0]
-    assert [record.score for record in records] == [1.0, 0.5, None, None]
-    assert [record.status for record in records] == ["ok", "ok", "error", "undefined"]
+    assert [record.suite_score for record in records] == [1.0, 0.5, None, 7.0, None]
+    assert [record.score for record in records] == [1.0, 0.5, None, None, None]
+    assert [record.status for record in records] == ["ok", "ok", "error", "undefined", "error"]
     assert "'I cannot say.'" in str(records[2].reason)
+    assert "did not answer" in str(records[4].reason)
+    assert "this prompt is not judged here" in str(records[4].reason)
     for item, record in zip(ran.cell.data.items, records, strict=True):
         assert record.prompt.endswith(f"user\n{item.question}<|im_end|>\n<|im_start|>assistant\n")
         assert record.gold == ran.cell.benchmark.readings(item)
@@ -448,6 +459,22 @@ def test_shipped_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[st
     assert (ran.wire[0].request["max_tokens"], ran.wire[0].request["temperature"]) == (512, 0.0)
     judge = next(setting for setting in ran.job.settings if setting.name == "suite.judge")
     assert (judge.canonical, judge.effective, judge.held) == ("gpt-4o-2024-05-13", "some/judge", False)
+
+
+def test_a_judge_that_is_not_there_ends_the_run(tiny_engine: Engine, tmp_path: Path) -> None:
+    cell = make_cell(tiny_engine, Arm.SHIPPED, **XSTEST)
+    job = job_of(cell)
+    TOKENIZERS["nobody"] = tiny_engine.info.tokenizer_dir
+    with Gateway(tiny_engine) as gateway, Gateway(Replying(tiny_engine, refusal)) as court:
+        gate = gateway.open_run(cell.run_id, tmp_path / "wire.jsonl")
+        judge = court.open_run("judge", tmp_path / "judge.jsonl")
+        with pytest.raises(SuiteFailure, match="nobody judges here"):
+            start(job.payload, adapter.runner, tmp_path / "nobody", gate.base_url, gate.token, judge)
+    assert len(list(read_wire(tmp_path / "judge.jsonl"))) == len(cell.data.items)
+
+
+def refusal(_prompt: str) -> str:
+    raise InputError("nobody judges here")
 
 
 def test_what_helm_does_not_have_is_absent_with_its_reason(tiny_engine: Engine) -> None:
