@@ -48,36 +48,11 @@ class SharedEngine(QueuedEngine):
 
     def _compute(self, batch: list[Job], deliver: Callable[[Job, Result], None]) -> None:
         """As `QueuedEngine._compute`; whoever comes meanwhile is added to `batch`."""
-        under_way: dict[Request, int] = {}
-        jobs: list[list[Job]] = []
-        """Per number of a request those that wait for its answer."""
-
-        def admitted(more: Sequence[Job]) -> list[Request]:
-            fresh = []
-            for job in more:
-                request = _request(job)
-                if request not in under_way:
-                    under_way[request] = len(jobs)
-                    jobs.append([])
-                    fresh.append(request)
-                jobs[under_way[request]].append(job)
-            return fresh
-
-        def ended(number: int) -> list[Job]:
-            found, jobs[number] = jobs[number], []
-            if found:
-                del under_way[_request(found[0])]
-            return found
+        waiting = _Waiting()
 
         def answered(number: int, answer: Answer) -> None:
-            for job in ended(number):
+            for job in waiting.end(number):
                 deliver(job, answer)
-
-        def given_up(number: int) -> bool:
-            if not all(job.given_up() for job in jobs[number]):
-                return False
-            give_up(ended(number))
-            return True
 
         def newcomers() -> list[Request]:
             with self._wake:
@@ -85,18 +60,53 @@ class SharedEngine(QueuedEngine):
             wanted = still_wanted([job for job in taken if not self._remembered(job)])
             if wanted:
                 batch[:] = [*(job for job in batch if not job.result.done()), *wanted]
-            return admitted(wanted)
+            return waiting.admit(wanted)
 
         SharedPass(
             self._packed,
             self._fast,
-            admitted(batch),
+            waiting.admit(batch),
             self.info.max_length,
             answered,
             lambda: self._closed,
-            given_up,
+            waiting.given_up,
             newcomers,
         ).run()
+
+
+class _Waiting:
+    """The jobs that wait for each request of a pass, by its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Request, int] = {}
+        """Of the requests under way."""
+        self._jobs: list[list[Job]] = []
+
+    def admit(self, jobs: Sequence[Job]) -> list[Request]:
+        """Take note of further jobs; the requests among them that are not under way yet."""
+        fresh = []
+        for job in jobs:
+            request = _request(job)
+            if request not in self._numbers:
+                self._numbers[request] = len(self._jobs)
+                self._jobs.append([])
+                fresh.append(request)
+            self._jobs[self._numbers[request]].append(job)
+        return fresh
+
+    def end(self, number: int) -> list[Job]:
+        """Those that waited for a request, which is under way no more."""
+        found, self._jobs[number] = self._jobs[number], []
+        if found:
+            del self._numbers[_request(found[0])]
+        return found
+
+    def given_up(self, number: int) -> bool:
+        """Whether nobody waits for a request; it then ends."""
+        if not all(job.given_up() for job in self._jobs[number]):
+            return False
+        give_up(self.end(number))
+        return True
 
 
 def _request(job: Job) -> Request:
