@@ -40,7 +40,7 @@ class Task:
         self._said = now
         still = now - self._moved
         left = (now - self._started - still) / done * (self._total - done) if done else 0.0
-        further = f"about {lasting(left - still)} left" if left > still else f"the same for {lasting(still)}"
+        further = f"about {lasting(left - still)} left" if left > still else f"nothing new for {lasting(still)}"
         self._report.say(f"  {self._name}: {done} of {self._total}, {further}")
 
     def finish(self, outcome: str) -> None:

@@ -36,8 +36,8 @@ def test_lines_come_every_ten_seconds_while_it_moves_and_rarely_while_it_does_no
         clock.now = 100.0 + second
         task.update(58)
     still = stream.getvalue().splitlines()[len(moving) :]
-    assert still[0] == "  cell: 58 of 60, the same for 10 s"
-    assert still[-1].startswith("  cell: 58 of 60, the same for ")
+    assert still[0] == "  cell: 58 of 60, nothing new for 10 s"
+    assert still[-1].startswith("  cell: 58 of 60, nothing new for ")
     assert still[-1].endswith(" min")
     assert len(still) < 12
     clock.now += 1
@@ -52,4 +52,4 @@ def test_nothing_done_yet_is_said_without_a_guess(clock: SimpleNamespace) -> Non
     task = Progress(stream).task("cell", 60)
     clock.now += 10
     task.update(0)
-    assert stream.getvalue() == "  cell: 0 of 60, the same for 10 s\n"
+    assert stream.getvalue() == "  cell: 0 of 60, nothing new for 10 s\n"
