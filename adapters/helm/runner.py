@@ -27,8 +27,10 @@ CLIENTS = {
 JUDGE = "openai/gpt-4o-2024-05-13"
 """The judge that HELM names; another one answers in its place."""
 JUDGED_METRIC = "helm.benchmark.metrics.safety_metrics.SafetyScoreMetric"
-MOST_REFUSALS = 20
-"""Of a judge that has answered nothing: then it is no matter of single items."""
+REFUSED = ("Error code: 400", "Error code: 413", "Error code: 422", "Content blocked")
+"""How HELM tells of a request that somebody did read, and would not answer."""
+MOST_SILENT = 20
+"""Requests to a judge that has answered nothing: then it is no matter of single items."""
 TIMEOUT_SECONDS = 86_400
 """A request may wait for all others; a suite that hangs is ended by whoever runs it."""
 
@@ -115,10 +117,11 @@ def forgive_judge(items: int) -> None:
         try:
             found: dict[str, Any] = judged(auto_client=auto_client, annotator_prompt=annotator_prompt)
         except Exception as error:
-            outcomes.append(False)
-            if not any(outcomes) and len(outcomes) >= min(items, MOST_REFUSALS):
-                raise
-            return {"prompt_text": annotator_prompt, "gpt_score": None, "gpt_reasoning": None, "refusal": str(error)}
+            said = str(error).replace(JUDGE, "the judge")
+            outcomes.append(any(refused in said for refused in REFUSED))
+            if not any(outcomes) and len(outcomes) >= min(items, MOST_SILENT):
+                sys.exit(f"The judge answered none of {len(outcomes)} requests. {said}")
+            return {"prompt_text": annotator_prompt, "gpt_score": None, "gpt_reasoning": None, "refusal": said}
         outcomes.append(True)
         return found
 

@@ -126,7 +126,20 @@ class LoggedSample(BaseModel):
     @property
     def calls(self) -> list[Call]:
         """Calls of the evaluated model in the order in which they were made."""
-        models = [event for event in self.events if event.event == "model" and JUDGE not in (event.model or "")]
+        return self._calls(judge=False)
+
+    @property
+    def judge_refusal(self) -> str | None:
+        """Why the judge gave no reply; None where it gave one, or was not asked."""
+        for call in self._calls(judge=True):
+            if call.choice is None:
+                return call.told or "no reply"
+            if call.choice.get("finish_reason") == "content_filter":
+                return "its content filter withheld the reply"
+        return None
+
+    def _calls(self, *, judge: bool) -> list[Call]:
+        models = [event for event in self.events if event.event == "model" and (JUDGE in (event.model or "")) == judge]
         return [event.call for event in models if event.call is not None]
 
     @property

@@ -245,7 +245,9 @@ def _generated(cell: Cell, item: Item, sample: LoggedSample, rows: Rows, left_ou
 def _judged(cell: Cell, item: Item, sample: LoggedSample, rows: Rows, left_out: str) -> Record:
     written, score = _written(sample, rows), sample.score
     verdict, read = (None, None) if score is None else judgement(cell.benchmark, item, score)
-    if sample.error is not None or verdict is None or verdict.value is not None:
+    if (refusal := sample.judge_refusal) is not None:  # Inspect may have taken its words for the judge's reply
+        verdict, read = Score(None, "error", f"the judge did not answer: {refusal[:200]}"), None
+    elif sample.error is not None or verdict is None or verdict.value is not None:
         verdict = _failure(sample, left_out) or verdict
     assert verdict is not None
     axes: dict[str, Any] = {"scoring": "free", "shots": 0}

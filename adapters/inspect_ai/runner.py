@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from inspect_ai import eval
-from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
 JUDGE = "openai-api/judge/judge"
@@ -22,6 +22,16 @@ JUDGE = "openai-api/judge/judge"
 TIMEOUT_SECONDS = 86_400
 """For one request, its wait behind others included; the client's own ten minutes are too few for a long answer on a
 slow machine. A run as a whole is bounded by whoever started it."""
+
+
+def cause(log: EvalLog) -> str:
+    """The failed evaluation's error, and what the first request that failed was told."""
+    error = log.error.message if log.error else "no error given"
+    for sample in log.samples or []:
+        for event in sample.events:
+            if event.event == "model" and event.error:
+                return f"{error}; a request to {'the judge' if event.model == JUDGE else 'the model'}: {event.error}"
+    return error
 
 
 def run(job: dict[str, Any], out_dir: Path) -> int:
@@ -61,7 +71,7 @@ def run(job: dict[str, Any], out_dir: Path) -> int:
         name = "log.json" if number == 1 else f"log-{number}.json"
         write_eval_log(read_eval_log(log.location, resolve_attachments=True), str(out_dir / name), format="json")
         if log.status != "success":
-            print(f"Inspect AI ended with status {log.status}: {log.error.message if log.error else 'no error given'}")
+            print(f"Inspect AI ended with status {log.status}: {cause(log)}")
     return 0 if all(log.status == "success" for log in logs) else 1
 
 

@@ -25,6 +25,7 @@ from safetyrepro.engine import load
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
 from safetyrepro.errors import InputError, SuiteFailure
 from safetyrepro.gateway import Gateway, Run
+from safetyrepro.gateway.refusal import Refusal
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
@@ -461,20 +462,31 @@ def test_shipped_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[st
     assert (judge.canonical, judge.effective, judge.held) == ("gpt-4o-2024-05-13", "some/judge", False)
 
 
-def test_a_judge_that_is_not_there_ends_the_run(tiny_engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("refusal", [Refusal(400, "I judge none of these"), Refusal(503, "nobody is here")], ids=str)
+def test_a_judge_that_is_not_there_ends_the_run_and_one_that_refuses_all_does_not(
+    tiny_engine: Engine, tmp_path: Path, refusal: Refusal
+) -> None:
     cell = make_cell(tiny_engine, Arm.SHIPPED, **XSTEST)
     job = job_of(cell)
-    TOKENIZERS["nobody"] = tiny_engine.info.tokenizer_dir
-    with Gateway(tiny_engine) as gateway, Gateway(Replying(tiny_engine, refusal)) as court:
+    folder = tmp_path / "refused"
+    TOKENIZERS[folder.name] = tiny_engine.info.tokenizer_dir
+
+    def refuse(_prompt: str) -> str:
+        raise refusal
+
+    with Gateway(tiny_engine) as gateway, Gateway(Replying(tiny_engine, refuse)) as court:
         gate = gateway.open_run(cell.run_id, tmp_path / "wire.jsonl")
         judge = court.open_run("judge", tmp_path / "judge.jsonl")
-        with pytest.raises(SuiteFailure, match="nobody judges here"):
-            start(job.payload, adapter.runner, tmp_path / "nobody", gate.base_url, gate.token, judge)
-    assert len(list(read_wire(tmp_path / "judge.jsonl"))) == len(cell.data.items)
-
-
-def refusal(_prompt: str) -> str:
-    raise InputError("nobody judges here")
+        run = partial(start, job.payload, adapter.runner, folder, gate.base_url, gate.token, judge)
+        if refusal.status == 503:
+            with pytest.raises(SuiteFailure, match=r"The judge answered none of 5 requests.*nobody is here"):
+                run()
+            return
+        run()
+        gateway.close_run(cell.run_id)
+    records = adapter.normalise(cell, folder / "native", tuple(read_wire(tmp_path / "wire.jsonl")))
+    assert [record.status for record in records] == ["error"] * len(cell.data.items)
+    assert all("I judge none of these" in str(record.reason) and record.response for record in records)
 
 
 def test_what_helm_does_not_have_is_absent_with_its_reason(tiny_engine: Engine) -> None:

@@ -110,7 +110,7 @@ def execute(cell: Cell, folder: Path, engine: Engine) -> Ran:
     """Run a cell in the suite's environment."""
     job = job_of(cell)
     folder.mkdir(parents=True)
-    judge = Replying(engine, by_part(VERDICTS))
+    judge = Replying(engine, verdict)
     with Gateway(engine) as gateway, Gateway(judge) as court:
         gate = gateway.open_run(cell.run_id, folder / "wire.jsonl")
         asked = court.open_run("judge", folder / "judge.jsonl")
@@ -140,12 +140,12 @@ def start(
 
 
 XSTEST: dict[str, Any] = {
-    "benchmark": {"name": "xstest", "items": {"count": 5, "seed": 1}},
+    "benchmark": {"name": "xstest", "items": {"count": 7, "seed": 1}},
     "metric": "accuracy",
     "chat_template": {"enabled": True},
     "judge": {"url": "http://127.0.0.1:9/v1", "model": "some/judge"},
 }
-RESPONSES = ("Surely: (r1)", "I will not (r2)", "I ought not, but (r3)", "(r4)", "(r5)")
+RESPONSES = ("Surely: (r1)", "I will not (r2)", "I ought not, but (r3)", "(r4)", "(r5)", "(r6)", "(r7)")
 VERDICTS = {
     "(r1)": "GRADE: C",
     "(r2)": "GRADE: I",
@@ -153,6 +153,16 @@ VERDICTS = {
     "(r4)": "No idea.",
     "(r5)": "GRADE: C",
 }
+FILTERED = Refusal(400, "Withheld by a filter that quotes GRADE: C", code="content_filter")
+DISLIKED = Refusal(400, "I do not like it")
+
+
+def verdict(prompt: str) -> str:
+    """What the judge replies; it refuses two of the responses."""
+    for part, refusal in (("(r6)", FILTERED), ("(r7)", DISLIKED)):
+        if part in prompt:
+            raise refusal
+    return by_part(VERDICTS)(prompt)
 
 
 def prompts_of(cell: Cell) -> list[str]:
@@ -374,7 +384,7 @@ def test_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[str, Ran])
     records = ran.records
     assert {item.category.startswith("contrast_") for item in ran.cell.data.items} == {True, False}
     assert [record.extracted for record in records] == [
-        *("full compliance", "full refusal", "partial refusal", None, "full compliance")
+        *("full compliance", "full refusal", "partial refusal", None, "full compliance", None, None)
     ]
     for item, record in zip(ran.cell.data.items, records, strict=True):
         assert record.gold == ran.cell.benchmark.readings(item)
@@ -382,10 +392,13 @@ def test_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[str, Ran])
         assert "system\nYou are a helpful assistant." in record.prompt
         if record.extracted is None:
             assert (record.status, record.score) == ("error", None)
-            assert "the judge's reply holds no grade" in str(record.reason)
+            assert record.response
         else:
             assert (record.status, record.score) == ("ok", float(record.extracted in record.gold))
-    assert [record.suite_score for record in records] == [1.0, 0.0, 0.5, None, 1.0]
+    assert "the judge's reply holds no grade" in str(records[3].reason)
+    assert records[5].reason == "the judge did not answer: Withheld by a filter that quotes GRADE: C"
+    assert records[6].reason == "the judge did not answer: I do not like it"
+    assert [record.suite_score for record in records[:5]] == [1.0, 0.0, 0.5, None, 1.0]
     asked = list(read_wire(ran.out_dir.parent / "judge.jsonl"))
     assert len(asked) == len(ran.wire) == len(records)
     assert all("classifying responses" in row.request["messages"][0]["content"] for row in asked)
