@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -72,8 +74,13 @@ def make_app(backend: Backend, find_run: Callable[[str], Run | None], served_nam
         try:
             try:
                 body = parse_json(await _read(request))
-                asked = partial(_answer, backend, run, path, body, call)
-                answer = await anyio.to_thread.run_sync(asked, limiter=threads)
+                gone = threading.Event()
+                asked = partial(_answer, backend, run, path, body, call, gone)
+                watch = asyncio.create_task(_watch(request, gone))
+                try:
+                    answer = await anyio.to_thread.run_sync(asked, limiter=threads)
+                finally:
+                    watch.cancel()
             except Refusal as refusal:
                 answer = Answer(refusal.status, refusal.body(), ())
             except ClientDisconnect:
@@ -102,19 +109,30 @@ def make_app(backend: Backend, find_run: Callable[[str], Run | None], served_nam
     )
 
 
-def _answer(backend: Backend, run: Run, path: str, body: Mapping[str, Any], call: Call) -> Answer:
+async def _watch(request: Request, gone: threading.Event) -> None:
+    """Tell when the client of a request that has been read goes away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
+
+
+def _answer(
+    backend: Backend, run: Run, path: str, body: Mapping[str, Any], call: Call, gone: threading.Event
+) -> Answer:
     if run.closing:
         raise Refusal(CLOSED, "The run is closed.")
     if path not in (COMPLETIONS, CHAT):
         raise _not_found(path)
     if body.get("stream"):
         raise Refusal(400, "stream is not served: leave it out or send false.", param="stream")
-    given_up.set(lambda: run.closing)
+    given_up.set(lambda: run.closing or gone.is_set())
     try:
         return backend.answer(path, body, call)
     except Refusal:
         raise
     except GivenUp:
+        if not run.closing:
+            raise Refusal(GONE, "The client went away while this was computed.") from None
         raise Refusal(CLOSED, "The run was closed while this was computed.") from None
     except Exception as error:
         LOG.exception("request %s failed", call.wire_id)

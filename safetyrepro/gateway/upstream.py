@@ -70,6 +70,7 @@ class Upstream:
             InputError: no http or https URL, one with credentials or a query in it, or a key that no header takes.
         """
         parsed = server_url(url, "Upstream URL", key_variable)
+        self._url = parsed
         self._model = model
         self._tokenizer = tokenizer
         self._first_wait = first_wait
@@ -145,7 +146,7 @@ class Upstream:
             response: httpx.Response = again(self._client.post, path, json=body)
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
-            raise Refusal(502, f"The upstream could not be reached in {ATTEMPTS} attempts ({reason}).") from None
+            raise Refusal(502, f"{self._url} could not be reached in {ATTEMPTS} attempts ({reason}).") from None
         return response
 
     def _seen(self, path: str, body: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[Seen, ...]:

@@ -54,6 +54,29 @@ def test_texts_of_a_closed_run_are_given_up_and_others_go_on(mode: str, tiny_mod
         engine.close()
 
 
+@pytest.mark.parametrize("mode", ["exact", "shared"])
+def test_the_text_of_a_client_that_went_away_is_given_up(mode: str, tiny_model: Path, tmp_path: Path) -> None:
+    engine = load(ModelSpec.model_validate({"id": str(tiny_model), "quant": "none", "mode": mode, "threads": 1}))
+    long: dict[str, Any] = {"prompt": _endless(engine), "max_tokens": 2000, "temperature": 0}
+    try:
+        with Gateway(engine) as gateway:
+            run = gateway.open_run("run", tmp_path / "wire.jsonl", memo=False)
+            before = engine.tokens_forwarded
+            with pytest.raises(httpx.ReadTimeout):
+                _post(run.base_url, run.token, long, timeout=0.5)
+            until = time.monotonic() + 60
+            while run.wire_log.stat().st_size == 0 and time.monotonic() < until:
+                time.sleep(0.01)
+            (row,) = read_wire(run.wire_log)
+            assert row.status == 499
+            assert "went away" in row.response["error"]["message"]
+            assert engine.tokens_forwarded < before + 2000
+            answer = _post(run.base_url, run.token, SHORT)
+            assert answer.json()["usage"]["completion_tokens"] == 3
+    finally:
+        engine.close()
+
+
 def _endless(engine: Engine) -> list[int]:
     """A prompt after which this model goes on and on."""
     for sentence in SENTENCES:
@@ -65,5 +88,5 @@ def _endless(engine: Engine) -> list[int]:
     raise AssertionError("every text ends")
 
 
-def _post(url: str, token: str, body: dict[str, Any]) -> httpx.Response:
-    return httpx.post(f"{url}/completions", json=body, headers={"Authorization": f"Bearer {token}"}, timeout=120)
+def _post(url: str, token: str, body: dict[str, Any], timeout: float = 120) -> httpx.Response:
+    return httpx.post(f"{url}/completions", json=body, headers={"Authorization": f"Bearer {token}"}, timeout=timeout)

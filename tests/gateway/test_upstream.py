@@ -204,7 +204,9 @@ def test_unreachable(moody: Moody, tmp_path: Path) -> None:
     moody.server_close()
     response = ask(Upstream(f"http://127.0.0.1:{moody.server_port}/v1", first_wait=0.01), tmp_path)
     assert response.status_code == 502
-    assert "could not be reached in 4 attempts" in response.json()["error"]["message"]
+    said = response.json()["error"]["message"]
+    assert "http://127.0.0.1:" in said
+    assert "could not be reached in 4 attempts" in said
     assert [row.status for row in read_wire(tmp_path / "wire.jsonl")] == [502]
 
 
