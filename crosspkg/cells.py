@@ -174,7 +174,8 @@ def _run_once(
         return False
     seconds = time.monotonic() - started
     _settle(folder, _facts(cell, site, repeat, "done", None, job.settings, seconds, job_sha256), records)
-    task.finish(f"{counted(len(records), 'item')}")
+    errors = sum(record.status in {"error", "missing"} for record in records)
+    task.finish(counted(len(records), "item") + (f", {errors} of them without a score" if errors else ""))
     return True
 
 

@@ -31,7 +31,8 @@ def subject(entry: Mapping[str, Any]) -> str:
 
 def items_text(entry: Mapping[str, Any], count: int) -> str:
     """How many items of what, for a sentence."""
-    return f"{count} {kind_of_items(entry)} ({entry['config']['metric']})"
+    kind = kind_of_items(entry)
+    return f"{count} {kind.removesuffix('s') if count == 1 else kind} ({entry['config']['metric']})"
 
 
 def kind_of_items(entry: Mapping[str, Any]) -> str:

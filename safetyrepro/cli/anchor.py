@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from safetyrepro.crosspkg.gate import Acceptance, Gate
 
 EXIT_INCONCLUSIVE = 3
+MOST_QUOTED = 300
+"""Characters of a log's last line."""
 ARMS = ("shipped", "nominal", "matched")
 
 
@@ -179,7 +181,7 @@ def _write(experiment: Experiment, folder: Path, checks: _Checks, *, redact: boo
     code = conclude(verdict, checks.junit, quiet=as_json)
     for facts in failed:
         name = f"{facts.name}, repeat {facts.repeat}" if facts.repeat else facts.name
-        click.echo(f"Failed: {name}: {(facts.reason or '').splitlines()[0]}", err=True)
+        click.echo(f"Failed: {name}: {_in_one_line(facts.reason or '')}", err=True)
     for name in experiment.unfinished:
         click.echo(f"Not ended yet: {name}", err=True)
     if failed or experiment.unfinished:
@@ -188,3 +190,9 @@ def _write(experiment: Experiment, folder: Path, checks: _Checks, *, redact: boo
     if not as_json:
         click.echo("Next: open the report in a browser; `safetyrepro anchor report` writes it again.")
     return code
+
+
+def _in_one_line(reason: str) -> str:
+    """A failure's first line, and the last one of the log that it quotes."""
+    first, *quoted = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
+    return f"{first} {quoted[-1][:MOST_QUOTED]}" if quoted else first

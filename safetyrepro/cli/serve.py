@@ -75,6 +75,7 @@ def serve(
     if wire.exists():
         raise InputError(f"Wire log {wire} is there already: move it away, or name another with --wire.")
     if upstream is not None:
+        _refuse_numerics(upstream)
         backend = Upstream(upstream, model=model, tokenizer=None if tokenizer is None else _tokenizer(tokenizer))
         _serve(backend, port, wire, memo=False, as_json=as_json)
         return 0
@@ -86,6 +87,18 @@ def serve(
     finally:
         engine.close()
     return 0
+
+
+def _refuse_numerics(upstream: str) -> None:
+    from click.core import ParameterSource
+
+    from safetyrepro.errors import InputError
+
+    context = click.get_current_context()
+    for name in ("quant", "mode", "compute_dtype"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} has no effect on a model that {upstream} serves: leave it out, or --upstream.")
 
 
 def _load(model: str, quant: str, mode: str, compute_dtype: str) -> Engine:

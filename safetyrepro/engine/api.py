@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+MOST_GREEDY: Final = 1e-6
+"""Temperatures below this take the likeliest token."""
 UPSTREAM: Final = "upstream"
 """What stands for numerics where they are a server's own."""
 given_up: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=lambda: False)
@@ -102,6 +104,11 @@ class Decoding:
     seed: int = 0
     choice: int = 0
     repeat: int = 0
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken: at such temperatures no other can be drawn."""
+        return self.temperature < MOST_GREEDY
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def generate(
     Raises:
         GivenUp: `given_up()` after a token.
     """
-    sampler = Sampler(prompt, decoding) if decoding.temperature > 0 else None
+    sampler = Sampler(prompt, decoding) if not decoding.greedy else None
     stops = Stops(tokenizer, decoding.stop)
     outlook, cache = shape.prefill(prompt)
     ids: list[int] = []

@@ -219,7 +219,7 @@ class SharedPass:
             at,
             node,
             min(ask.decoding.max_tokens, self._max_length - len(ask.ids)),
-            Sampler(ask.ids, ask.decoding) if ask.decoding.temperature > 0 else None,
+            Sampler(ask.ids, ask.decoding) if not ask.decoding.greedy else None,
             Stops(self._tokenizer, ask.decoding.stop),
         )
 

@@ -15,7 +15,7 @@ from safetyrepro.crosspkg.orders import order_sentences
 from safetyrepro.crosspkg.outcomes import item_scores, record_score
 from safetyrepro.crosspkg.report import build_report, write_report
 from safetyrepro.crosspkg.steps import next_steps
-from safetyrepro.crosspkg.words import kind_of_items
+from safetyrepro.crosspkg.words import items_text, kind_of_items
 from tests.crosspkg.report_experiment import MODELS, SCRIPT, Shape, make
 
 
@@ -257,6 +257,8 @@ def test_the_positive_control_is_summed_over_all_configs_and_names_them(tmp_path
     assert [kind_of_items(entry) for entry in report] == ["TruthfulQA-style pocket items", "BBQ-style pocket items"]
     assert f"the same tokens for {sent} of {sent} sequences and agree on {chosen} of {chosen} choices" in said
     assert f"({' and '.join(map(kind_of_items, report))})" in said
+    assert items_text(report[0], 1).startswith("1 TruthfulQA-style pocket item (")
+    assert items_text(report[0], 2).startswith("2 TruthfulQA-style pocket items (")
     report[1]["arms"]["shipped"] = {**report[1]["arms"]["matched"], "suites": {}, "without_result": {}, "spread": None}
     assert "the matched arm alone was run (TruthfulQA) and none of them" in finding(report)
 

@@ -202,6 +202,16 @@ def test_every_common_beginning_goes_through_the_model_once(pairs: dict[str, Pai
     assert engine.tokens_forwarded - before == len(prompts) + sum(len(text.ids) - 1 for text in texts)
 
 
+@pytest.mark.parametrize("mode", ["exact", "shared"])
+@pytest.mark.parametrize("temperature", [1e-7, 1e-308, 5e-324])
+def test_next_to_no_temperature_is_none(pairs: dict[str, Pair], mode: str, temperature: float) -> None:
+    engine: Engine = getattr(pairs["llama"], mode)
+    prompt = items(1)[0][0]
+    [cold] = engine.generate([prompt], Decoding(max_tokens=8))
+    [cool] = engine.generate([prompt], Decoding(max_tokens=8, temperature=temperature, seed=1))
+    assert cool.ids == cold.ids
+
+
 def test_order_and_company_change_no_draw(pairs: dict[str, Pair]) -> None:
     engine = pairs["llama"].shared
     hot = Decoding(max_tokens=8, temperature=1.5, seed=2)

@@ -82,3 +82,14 @@ def test_wire_log_is_not_overwritten(tmp_path: Path) -> None:
     assert process.returncode == 2
     assert errors.strip() == f"Error: Wire log {wire} is there already: move it away, or name another with --wire."
     assert wire.read_text() == "kept"
+
+
+@pytest.mark.parametrize("option", ["--quant", "--mode", "--compute-dtype"])
+def test_numerics_of_a_model_that_another_server_holds_are_refused(option: str, tmp_path: Path) -> None:
+    value = {"--quant": "nf4", "--mode": "shared", "--compute-dtype": "float32"}[option]
+    arguments = ["org/m", "--upstream", "http://127.0.0.1:9/v1", option, value, "--wire", str(tmp_path / "w.jsonl")]
+    with start(arguments) as process:
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert f"{option} has no effect on a model that http://127.0.0.1:9/v1 serves" in errors
+    assert not (tmp_path / "w.jsonl").exists()
