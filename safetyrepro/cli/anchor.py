@@ -195,4 +195,4 @@ def _write(experiment: Experiment, folder: Path, checks: _Checks, *, redact: boo
 def _in_one_line(reason: str) -> str:
     """A failure's first line, and the last one of the log that it quotes."""
     first, *quoted = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
-    return f"{first} {quoted[-1][:MOST_QUOTED]}" if quoted else first
+    return f"{first.partition(';')[0]}: {quoted[-1][:MOST_QUOTED]}" if quoted else first

@@ -107,6 +107,9 @@ def test_a_suite_that_dies_half_way_fails_alone_and_is_retried(tiny_model: Path,
     assert found["helm"]["state"] == "failed"
     assert "SIGKILL" in found["helm"]["reason"] or "signal 9" in found["helm"]["reason"]
     assert "Traceback" not in stderr
+    (failed,) = (line for line in stderr.splitlines() if line.startswith("Failed: "))
+    assert not failed.endswith(":")
+    assert "its log" not in failed
     (body,) = json.loads((out / "report.json").read_text())
     assert set(body["arms"]["matched"]["suites"]) == {"native"}
 
