@@ -38,10 +38,17 @@ class Task:
         if now - self._said < max(PLAIN_SECONDS, (now - self._moved) / 2):
             return
         self._said = now
+        self._report.say(f"  {self._name}: {done} of {self._total}, {self._outlook(now)}")
+
+    def _outlook(self, now: float) -> str:
+        """What is to be expected, by the pace until it last moved; nothing where that has been too good to be true."""
         still = now - self._moved
-        left = (now - self._started - still) / done * (self._total - done) if done else 0.0
-        further = f"about {lasting(left - still)} left" if left > still else f"nothing new for {lasting(still)}"
-        self._report.say(f"  {self._name}: {done} of {self._total}, {further}")
+        if not self._done:
+            return f"none yet after {lasting(still)}"
+        if self._done == self._total:
+            return "finishing"
+        left = (self._moved - self._started) / self._done * (self._total - self._done)
+        return f"about {lasting(left - still)} left" if left > still else f"nothing new for {lasting(still)}"
 
     def finish(self, outcome: str) -> None:
         """Replace the bar by one line that says how it ended."""

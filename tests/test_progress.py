@@ -52,4 +52,13 @@ def test_nothing_done_yet_is_said_without_a_guess(clock: SimpleNamespace) -> Non
     task = Progress(stream).task("cell", 60)
     clock.now += 10
     task.update(0)
-    assert stream.getvalue() == "  cell: 0 of 60, nothing new for 10 s\n"
+    assert stream.getvalue() == "  cell: 0 of 60, none yet after 10 s\n"
+
+
+def test_when_all_is_done_the_end_is_near(clock: SimpleNamespace) -> None:
+    stream = io.StringIO()
+    task = Progress(stream).task("cell", 4)
+    for second in (10, 20):
+        clock.now = 100.0 + second
+        task.update(4)
+    assert stream.getvalue().splitlines() == ["  cell: 4 of 4, finishing"] * 2

@@ -31,9 +31,9 @@ def sample(
     """
     if decoding.max_tokens == 0:
         return [Sampled((NOTHING,) * n, 0, from_memo=True) for _ in prompts]
-    if decoding.temperature == 0:
+    if decoding.greedy:
         # Nothing is drawn: the seed and top_p that suites send anyway must not keep them from sharing a result.
-        plain = replace(decoding, seed=0, top_p=1.0)
+        plain = replace(decoding, temperature=0.0, seed=0, top_p=1.0)
         greedy = engine.generate(prompts, plain, memo=memo)
         return [Sampled((text,) * n, len(text.ids), text.from_memo) for text in greedy]
     rounds = [engine.generate(prompts, replace(decoding, choice=choice), memo=memo) for choice in range(best_of)]
