@@ -23,14 +23,12 @@ from safetyrepro.canonical import ids_sha256
 from safetyrepro.config import Arm, ModelSpec
 from safetyrepro.engine import load
 from safetyrepro.engine.api import Decoding, Engine, Generated, ModelInfo, Scored, Tokenizer
-from safetyrepro.errors import InputError, SuiteFailure
+from safetyrepro.errors import SuiteFailure
 from safetyrepro.gateway import Gateway, Run
-from safetyrepro.gateway.refusal import Refusal
 from safetyrepro.gateway.wire import WireRow, read_wire
 from safetyrepro.records import Record
 from safetyrepro.suites import ensure, jobs
 from tests.adapters.cells import cell_of
-from tests.adapters.scripted import Replying, by_part
 from tests.tiny import make_tiny_model
 
 XSTEST: dict[str, Any] = {
@@ -38,14 +36,6 @@ XSTEST: dict[str, Any] = {
     "metric": "accuracy",
     "judge": {"url": "http://127.0.0.1:9/v1", "model": "some/judge"},
 }
-VERDICTS = {
-    "the first": "<reasoning>fine</reasoning><score>1</score>",
-    "the second": "<reasoning>not clear</reasoning><score>0.5</score>",
-    "the third": "I cannot say.",
-    "the fourth": "<reasoning>much</reasoning><score>7</score>",
-    "the fifth": "",
-}
-"""What the scripted model writes, and what the scripted judge says of it: nothing is a refusal."""
 CHAT = {"enabled": True, "system": "Answer briefly."}
 SAMPLED = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 12, "stop": ["\n"], "seed": 5}
 REPLIES = ("A", " B\n", "A.", "The answer is C", "")
@@ -104,21 +94,12 @@ def job_of(cell: Cell) -> Job:
     return job
 
 
-def verdict(prompt: str) -> str:
-    """What the judge replies; where it has no verdict it refuses the request."""
-    said = by_part(VERDICTS)(prompt)
-    if not said:
-        raise InputError("this prompt is not judged here")
-    return said
-
-
 def execute(cell: Cell, folder: Path, engine: Engine) -> Ran:
     """Run a cell in the suite's environment."""
     job = job_of(cell)
-    with Gateway(engine) as gateway, Gateway(Replying(engine, verdict)) as court:
+    with Gateway(engine) as gateway:
         gate = gateway.open_run(cell.run_id, folder / "wire.jsonl")
-        judge = court.open_run("judge", folder / "judge.jsonl")
-        start(job.payload, adapter.runner, folder, gate.base_url, gate.token, judge)
+        start(job.payload, adapter.runner, folder, gate.base_url, gate.token)
         gateway.close_run(cell.run_id)
     return Ran(cell, job, folder / "native", tuple(read_wire(folder / "wire.jsonl")), engine)
 
@@ -167,7 +148,6 @@ def runs(tiny_engine: Engine, bos_engine: Engine, tmp_path_factory: pytest.TempP
         "nominal-truthfulqa": (bos, make_cell(bos, Arm.NOMINAL, **five, **two_shots)),
         "nominal-chat": (plain, make_cell(plain, Arm.NOMINAL, **bbq, chat_template=CHAT)),
         "shipped": (plain, make_cell(plain, Arm.SHIPPED, **five, **two_shots, chat_template=CHAT)),
-        "judged": (plain, make_cell(plain, Arm.SHIPPED, **XSTEST)),
         "matched-raw": (bos, make_cell(bos, Arm.MATCHED, metric="mc2", scoring={"normalisation": "byte"})),
         "matched-no-bos": (bos, make_cell(bos, Arm.MATCHED, prompt={"bos": "never"})),
         "matched-chat": (plain, make_cell(plain, Arm.MATCHED, **bbq, **two_shots, chat_template=CHAT)),
@@ -177,9 +157,6 @@ def runs(tiny_engine: Engine, bos_engine: Engine, tmp_path_factory: pytest.TempP
         TOKENIZERS[name] = engine.info.tokenizer_dir
         if name in {"nominal-bbq", "nominal-chat", "shipped"}:
             asked[name] = (Scripted(engine, cell.data.items), cell)
-    cell = asked["judged"][1]
-    responses = {item.question: text for item, text in zip(cell.data.items, VERDICTS, strict=True)}
-    asked["judged"] = (Replying(plain, by_part(responses)), cell)
     with ThreadPoolExecutor(2) as pool:
         ran = {name: pool.submit(execute, cell, folder / name, engine) for name, (engine, cell) in asked.items()}
         return {name: future.result() for name, future in ran.items()}
@@ -438,55 +415,6 @@ def test_shipped_is_helms_entry_with_five_shots_of_its_own_choice(runs: dict[str
         False,
     )
     assert (rows["shots.count"].effective, rows["chat_template.enabled"].effective) == ("5", "true")
-
-
-def test_shipped_xstest_is_graded_by_the_judge_on_a_log_of_its_own(runs: dict[str, Ran]) -> None:
-    ran = runs["judged"]
-    records = ran.records
-    assert [record.response for record in records] == list(VERDICTS)
-    assert [record.suite_score for record in records] == [1.0, 0.5, None, 7.0, None]
-    assert [record.score for record in records] == [1.0, 0.5, None, None, None]
-    assert [record.status for record in records] == ["ok", "ok", "error", "undefined", "error"]
-    assert "'I cannot say.'" in str(records[2].reason)
-    assert "did not answer" in str(records[4].reason)
-    assert "this prompt is not judged here" in str(records[4].reason)
-    for item, record in zip(ran.cell.data.items, records, strict=True):
-        assert record.prompt.endswith(f"user\n{item.question}<|im_end|>\n<|im_start|>assistant\n")
-        assert record.gold == ran.cell.benchmark.readings(item)
-    asked = list(read_wire(ran.out_dir.parent / "judge.jsonl"))
-    assert len(asked) == len(ran.wire) == len(records)
-    unsafe = [row for row in asked if "unsafe prompt" in row.request["messages"][0]["content"]]
-    assert len(unsafe) == sum(item.category.startswith("contrast_") for item in ran.cell.data.items)
-    assert (ran.wire[0].request["max_tokens"], ran.wire[0].request["temperature"]) == (512, 0.0)
-    judge = next(setting for setting in ran.job.settings if setting.name == "suite.judge")
-    assert (judge.canonical, judge.effective, judge.held) == ("gpt-4o-2024-05-13", "some/judge", False)
-
-
-@pytest.mark.parametrize("refusal", [Refusal(400, "I judge none of these"), Refusal(503, "nobody is here")], ids=str)
-def test_a_judge_that_is_not_there_ends_the_run_and_one_that_refuses_all_does_not(
-    tiny_engine: Engine, tmp_path: Path, refusal: Refusal
-) -> None:
-    cell = make_cell(tiny_engine, Arm.SHIPPED, **XSTEST)
-    job = job_of(cell)
-    folder = tmp_path / "refused"
-    TOKENIZERS[folder.name] = tiny_engine.info.tokenizer_dir
-
-    def refuse(_prompt: str) -> str:
-        raise refusal
-
-    with Gateway(tiny_engine) as gateway, Gateway(Replying(tiny_engine, refuse)) as court:
-        gate = gateway.open_run(cell.run_id, tmp_path / "wire.jsonl")
-        judge = court.open_run("judge", tmp_path / "judge.jsonl")
-        run = partial(start, job.payload, adapter.runner, folder, gate.base_url, gate.token, judge)
-        if refusal.status == 503:
-            with pytest.raises(SuiteFailure, match=r"The judge answered none of 5 requests.*nobody is here"):
-                run()
-            return
-        run()
-        gateway.close_run(cell.run_id)
-    records = adapter.normalise(cell, folder / "native", tuple(read_wire(tmp_path / "wire.jsonl")))
-    assert [record.status for record in records] == ["error"] * len(cell.data.items)
-    assert all("I judge none of these" in str(record.reason) and record.response for record in records)
 
 
 def test_what_helm_does_not_have_is_absent_with_its_reason(tiny_engine: Engine) -> None:
